@@ -1,0 +1,71 @@
+# What a developer does here. `just` alone lists it all.
+
+set positional-arguments
+
+venv := ".venv"
+bin := venv / "bin"
+
+_default:
+    @just --list --unsorted
+
+# A virtual environment with everything, from the lock
+setup:
+    python3 -m venv {{venv}}
+    {{bin}}/pip install --quiet --require-hashes -r requirements/dev.lock
+    {{bin}}/pip install --quiet --no-deps --no-build-isolation -e .
+
+# Style, and nothing changed by the formatter
+lint:
+    {{bin}}/ruff check .
+    {{bin}}/ruff format --check .
+
+# Rewrite the code as the formatter has it
+format:
+    {{bin}}/ruff check --fix .
+    {{bin}}/ruff format .
+
+# Types, strictly
+types:
+    {{bin}}/mypy
+
+# Layers point down, siblings apart
+layers:
+    {{bin}}/lint-imports
+
+# Tests; arguments go to pytest
+test *args:
+    {{bin}}/pytest -n 2 "$@"
+
+# Tests with a coverage report; arguments go to pytest
+coverage *args:
+    {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
+
+# Coverage-guided fuzzing of both decoders, side by side: just fuzz --minutes 10
+fuzz *args:
+    #!/usr/bin/env bash
+    set -eu
+    {{bin}}/python fuzz/decoders.py scalar "$@" >fuzz/scalar.log 2>&1 & scalar=$!
+    {{bin}}/python fuzz/decoders.py columns "$@" >fuzz/columns.log 2>&1 & columns=$!
+    status=0
+    wait $scalar || status=1
+    wait $columns || status=1
+    for target in scalar columns; do
+        echo "== $target"
+        grep -E "^(Done|stat::number_of_executed_units|stat::peak_rss_mb)|ERROR|Uncaught|Error:" fuzz/$target.log || tail -20 fuzz/$target.log
+    done
+    exit $status
+
+# A suite's published figures: just bench format --check
+bench suite="format" *args:
+    shift || true; {{bin}}/litemq bench suite {{suite}} "$@"
+
+# Resolve the dependencies anew; the lock carries hashes and no addresses
+lock:
+    {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
+
+# The wheel and the source distribution
+build:
+    {{bin}}/python -m build --no-isolation
+
+# What CI does, in this environment
+ci: lint types layers coverage

@@ -1,0 +1,108 @@
+"""The frame of every suite: figures, their goals, and how they are measured.
+
+A figure is a function that measures once and returns a number. All figures of a suite are measured in turn, and then all again, so
+that a slow minute of a shared machine falls on all of them and not on one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+__all__ = ["MIN_RUNS", "SUITES", "Figure", "Goal", "Measurement", "at_least", "at_most", "load_suite", "measure", "short"]
+
+MIN_RUNS: Final = 3
+
+# Each module has a function ``figures(scale)``.
+SUITES: Final = {"format": "litemq.bench.format"}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a figure ought to be."""
+
+    bound: float
+    upper: bool = False
+
+    def is_met_by(self, value: float) -> bool:
+        return value <= self.bound if self.upper else value >= self.bound
+
+    def as_json(self) -> dict[str, float]:
+        return {"at_most" if self.upper else "at_least": self.bound}
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.upper else '≥'} {short(self.bound)}"
+
+
+def at_least(bound: float) -> Goal:
+    """A goal for a figure of which more is better."""
+    return Goal(bound)
+
+
+def at_most(bound: float) -> Goal:
+    """A goal for a figure of which less is better."""
+    return Goal(bound, upper=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a suite measures."""
+
+    name: str
+    what: str
+    unit: str
+    measure: Callable[[], float]
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A figure and what it was in each run."""
+
+    figure: Figure
+    runs: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        return median(self.runs)
+
+    @property
+    def meets_goal(self) -> bool:
+        return self.figure.goal is None or self.figure.goal.is_met_by(self.value)
+
+    def as_json(self) -> dict[str, object]:
+        goal = self.figure.goal
+        return {
+            "value": self.value,
+            "unit": self.figure.unit,
+            "goal": None if goal is None else goal.as_json(),
+            "runs": list(self.runs),
+        }
+
+
+def measure(figures: Sequence[Figure], runs: int, *, after_run: Callable[[Figure], None] = lambda _figure: None) -> list[Measurement]:
+    """Measure every figure ``runs`` times."""
+    values: dict[str, list[float]] = {figure.name: [] for figure in figures}
+    for _ in range(runs):
+        for figure in figures:
+            values[figure.name].append(figure.measure())
+            after_run(figure)
+    return [Measurement(figure, tuple(values[figure.name])) for figure in figures]
+
+
+def load_suite(name: str, scale: float) -> list[Figure]:
+    """The figures of a suite, with their data made ready."""
+    module = importlib.import_module(SUITES[name])
+    figures: list[Figure] = module.figures(scale)
+    return figures
+
+
+def short(value: float) -> str:
+    """A number that a person reads at a glance."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{letter}"
+    return f"{value:.3g}"

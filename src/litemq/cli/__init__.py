@@ -1,0 +1,1 @@
+"""The ``litemq`` command: a noun, then a verb; one file a noun."""

@@ -1,0 +1,82 @@
+"""``litemq bench``: every figure that LiteMQ publishes, measured again on this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
+from litemq.cli.output import OutputFormat, write_json
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure LiteMQ on this machine.", no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure LiteMQ on this machine."""
+
+
+@app.command("suite")
+def suite(
+    name: Annotated[str, typer.Argument(help=f"Which suite: {', '.join(sorted(SUITES))}.", show_default=False)],
+    output: Annotated[
+        OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, or one JSON object for programs.")
+    ] = OutputFormat.TABLE,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a figure misses its goal.")] = False,
+    runs: Annotated[int, typer.Option("--runs", min=MIN_RUNS, help="How often each figure is measured.")] = MIN_RUNS,
+    scale: Annotated[
+        float, typer.Option("--scale", min=0.001, max=100.0, help="How much data, as a factor; figures for publication have 1.")
+    ] = 1.0,
+) -> None:
+    """Measure a suite's figures and hold them against their goals.
+
+    A figure's value is the median of its runs; the spread is that of all runs. The goals are for the full scale.
+    """
+    if name not in SUITES:
+        raise typer.BadParameter(f"no suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
+    figures = load_suite(name, scale)
+    measurements = _with_progress(name, figures, runs)
+    if output is OutputFormat.JSON:
+        write_json({"figures": {m.figure.name: m.as_json() for m in measurements}})
+    else:
+        _print_table(name, measurements, scale)
+    missed = [m for m in measurements if not m.meets_goal]
+    if check and missed:
+        Console(stderr=True).print(f"[bold red]missed[/] {', '.join(m.figure.name for m in missed)}")
+        raise typer.Exit(1)
+
+
+def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurement]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=len(figures) * runs)
+
+        def advance(figure: Figure) -> None:
+            progress.update(task, description=figure.name, advance=1)
+
+        return measure(figures, runs, after_run=advance)
+
+
+def _print_table(name: str, measurements: list[Measurement], scale: float) -> None:
+    table = Table(title=f"litemq bench suite {name}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("figure", min_width=30)
+    for heading in ("median", "min … max", "goal"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for m in measurements:
+        figure = m.figure
+        verdict = "" if figure.goal is None else ("[green]met[/]" if m.meets_goal else "[bold red]missed[/]")
+        spread = f"{short(min(m.runs))} … {short(max(m.runs))}"
+        goal = "" if figure.goal is None else str(figure.goal)
+        table.add_row(f"{figure.name} [dim]{figure.unit}[/]\n[dim]{figure.what}[/]", short(m.value), spread, goal, verdict)
+    console = Console()
+    console.print(table)
+    if scale != 1.0:
+        console.print(f"[yellow]scale {scale:g}: not for publication[/]")

@@ -1,0 +1,84 @@
+"""Every error that LiteMQ raises on purpose.
+
+The tree (a test holds it equal to the classes below)::
+
+    LiteMQError
+    ├── InvalidArgumentError
+    ├── MissingExtraError
+    ├── RecordFormatError
+    └── BodyCodecError
+        └── BodyTooLargeError
+
+Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
+repeated unchanged, may succeed. Codes are never reused.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "BodyCodecError",
+    "BodyTooLargeError",
+    "InvalidArgumentError",
+    "LiteMQError",
+    "MissingExtraError",
+    "RecordFormatError",
+]
+
+
+class LiteMQError(Exception):
+    """The root: catch this to catch everything that LiteMQ raises on purpose."""
+
+    code: ClassVar[int] = 1
+    retriable: ClassVar[bool] = False
+
+
+class InvalidArgumentError(LiteMQError):
+    """A value cannot be used. The message names the value, the rule and what would be accepted."""
+
+    code = 2
+
+
+class MissingExtraError(LiteMQError):
+    """An optional library is not installed. Install the extra that the message names."""
+
+    code = 3
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional library: pip install 'litemq[{extra}]'")
+        self.what = what
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.what, self.extra)
+
+
+class RecordFormatError(LiteMQError):
+    """Bytes that are not a record. They were damaged or cut, or were never a record: read them again from another copy.
+
+    ``position`` is where the record begins in the bytes that were given; ``problem`` is a short constant word for programs.
+    """
+
+    code = 10
+
+    def __init__(self, problem: str, position: int, detail: str = "") -> None:
+        super().__init__(f"record at byte {position}: {problem}" + (f" ({detail})" if detail else ""))
+        self.problem = problem
+        self.position = position
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problem, self.position, self.detail)
+
+
+class BodyCodecError(LiteMQError):
+    """A body could not be compressed or decompressed. It was damaged before it was sent, or names a codec it does not use."""
+
+    code = 11
+
+
+class BodyTooLargeError(BodyCodecError):
+    """A body grows beyond the limit when decompressed. Raise the limit if the sender is trusted."""
+
+    code = 12

@@ -1,0 +1,62 @@
+"""The hashes under which messages are found: of ``topic#key`` for each key, and of ``topic#message_id``.
+
+The hash is crc32c, so that one message and a column of them are hashed alike. It only narrows the search: the record decides.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.format.columns import RecordColumns
+from litemq.format.crc import crc32c, crc32c_of_strings
+from litemq.format.strings import Strings, all_alike
+
+__all__ = ["KeyHashes", "hash_key", "hash_keys"]
+
+
+def hash_key(topic: str, key: str) -> int:
+    """The hash of one key or message id of a topic."""
+    return crc32c(f"{topic}#{key}".encode())
+
+
+class KeyHashes(NamedTuple):
+    """Hashes, and the number of the record that each belongs to."""
+
+    hashes: npt.NDArray[np.uint32]
+    owners: npt.NDArray[np.int64]
+
+
+def hash_keys(columns: RecordColumns) -> KeyHashes:
+    """The hashes of all keys and message ids of a batch of valid records, in the batch's order: a record's id, then its keys."""
+    count = len(columns)
+    ids, keys = columns.part("message_id"), columns.keys.lists
+    # Ids and keys in one run: a record's id comes before its keys.
+    owners = np.concatenate((np.arange(count), np.repeat(np.arange(count), keys.counts)))
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    strings = Strings(
+        np.concatenate((ids.positions, keys.strings.positions))[order], np.concatenate((ids.lengths, keys.strings.lengths))[order]
+    )
+    named = strings.lengths > 0  # a record without an id has nothing to be found by
+    strings, owners = strings.chosen(named), owners[named]
+    topics = columns.part("topic")
+    view = memoryview(columns.buffer)
+    if count and all_alike(columns.data, topics):
+        prefix = _prefix(view, topics, 0)
+        return KeyHashes(crc32c_of_strings(columns.data, *strings, prefix), owners)
+    hashes = np.empty(owners.size, np.uint32)
+    prefixes: dict[bytes, list[int]] = {}
+    for number in range(count):
+        prefixes.setdefault(_prefix(view, topics, number), []).append(number)
+    for prefix, numbers in prefixes.items():
+        chosen = np.isin(owners, numbers)
+        hashes[chosen] = crc32c_of_strings(columns.data, *strings.chosen(chosen), prefix)
+    return KeyHashes(hashes, owners)
+
+
+def _prefix(view: memoryview, topics: Strings, number: int) -> bytes:
+    begin = int(topics.positions[number])
+    return bytes(view[begin : begin + int(topics.lengths[number])]) + b"#"

@@ -1,0 +1,123 @@
+"""What the broker writes into records, and the queue entries that it makes of them, for a whole batch in place.
+
+A queue entry (24 bytes, big-endian)::
+
+    at  bytes  field
+     0      8  log offset
+     8      4  size of the record
+    12      4  tag_hash
+    16      8  store_timestamp (ms)
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.format.columns import RecordColumns
+from litemq.format.crc import crc32c_of_rows
+from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT
+from litemq.types import RecordKind
+
+__all__ = ["QUEUE_ENTRY", "QueueRuns", "one_queue_run", "queue_entries", "queue_runs", "stamp_batch"]
+
+QUEUE_ENTRY: Final = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_hash", ">u4"), ("store_timestamp", ">i8")])
+
+_U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
+_STAMP: Final = np.dtype((np.void, PRODUCER_BYTES_AT - STAMP_AT))
+
+Longs = npt.NDArray[np.int64]
+
+
+class QueueRuns(NamedTuple):
+    """A batch's records grouped by queue, in the order in which they stand in the batch.
+
+    Queue g is (``topic_ids[g]``, ``queue_ids[g]``) and has the records ``order[bounds[g] : bounds[g + 1]]``.
+    """
+
+    topic_ids: Longs
+    queue_ids: Longs
+    order: Longs
+    bounds: Longs
+
+    def offsets_from(self, next_offsets: Longs) -> Longs:
+        """Each record's queue offset, in the batch's order, where queue g goes on at ``next_offsets[g]``."""
+        counts = self.bounds[1:] - self.bounds[:-1]
+        offsets = np.empty(self.order.size, np.int64)
+        offsets[self.order] = np.arange(self.order.size) + np.repeat(next_offsets - self.bounds[:-1], counts)
+        return offsets
+
+
+def one_queue_run(topic_id: int, queue_id: int, count: int) -> QueueRuns:
+    """The grouping of records that all go to one queue."""
+    return QueueRuns(np.array([topic_id]), np.array([queue_id]), np.arange(count), np.array([0, count]))
+
+
+def queue_runs(topic_ids: Longs, queue_ids: Longs) -> QueueRuns:
+    """Group records by the queue that each is to be placed in."""
+    count = topic_ids.size
+    if count == 0:
+        empty = np.empty(0, np.int64)
+        return QueueRuns(empty, empty, empty, np.zeros(1, np.int64))
+    queues = topic_ids << 32 | queue_ids
+    if (queues == queues[0]).all():
+        return one_queue_run(int(topic_ids[0]), int(queue_ids[0]), count)
+    order = np.argsort(queues, kind="stable")
+    ordered = queues[order]
+    begins = np.flatnonzero(np.concatenate((np.ones(1, np.bool_), ordered[1:] != ordered[:-1])))
+    first = ordered[begins]
+    return QueueRuns(first >> 32, first & 0xFFFFFFFF, order, np.append(begins, count))
+
+
+def stamp_batch(
+    columns: RecordColumns,
+    *,
+    commitlog_offsets: Longs,
+    queue_offsets: Longs,
+    topic_ids: Longs | int,
+    queue_ids: Longs | int,
+    store_timestamp: int,
+    epoch: int,
+    kinds: Longs | RecordKind = RecordKind.MESSAGE,
+    origins: Longs | int = -1,
+    consume_counts: Longs | int = 0,
+) -> None:
+    """Write the broker's fields into every record of a writable buffer, and their checksum.
+
+    ``columns`` goes on showing what the records said before.
+    """
+    count = len(columns)
+    # Bytes 16 … 64 are six numbers of 64 bits, the last two made of the smaller fields.
+    fields = np.empty((count, 6), ">u8")
+    fields[:, 0] = commitlog_offsets
+    fields[:, 1] = queue_offsets
+    fields[:, 2] = store_timestamp
+    fields[:, 3] = origins & _U64_MAX if isinstance(origins, int) else origins.view(np.uint64)
+    fields[:, 4] = _halves(topic_ids, queue_ids)
+    fields[:, 5] = _halves(epoch, kinds << 24 | consume_counts)
+    if count == 0:
+        return
+    stamps = np.empty((count, _STAMP.itemsize), np.uint8)
+    stamps[:, :4] = crc32c_of_rows(fields.view(np.uint8)).astype(">u4").view(np.uint8).reshape(count, 4)
+    stamps[:, 4:] = fields.view(np.uint8)
+    everywhere = np.ndarray((columns.data.size - _STAMP.itemsize + 1,), _STAMP, columns.buffer, 0, (1,))
+    everywhere[columns.starts + STAMP_AT] = stamps.view(_STAMP)[:, 0]
+
+
+def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int:
+    """Numbers of 64 bits made of their two halves; with plain numbers, none can be too large for numpy's signed ones."""
+    if isinstance(high, int) and isinstance(low, int):
+        return high << 32 | low
+    return np.asarray(high).astype(np.uint64) << np.uint64(32) | np.asarray(low).astype(np.uint64)
+
+
+def queue_entries(columns: RecordColumns, runs: QueueRuns, *, commitlog_offsets: Longs, store_timestamp: int) -> npt.NDArray[np.void]:
+    """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``."""
+    entries = np.empty(len(columns), QUEUE_ENTRY)
+    entries["log_offset"] = commitlog_offsets
+    entries["size"] = columns.header["size"]
+    entries["tag_hash"] = columns.header["tag_hash"]
+    entries["store_timestamp"] = store_timestamp
+    return entries if runs.topic_ids.size <= 1 else entries[runs.order]

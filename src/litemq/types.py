@@ -1,0 +1,167 @@
+"""The words of the domain: what a message is, in plain Python values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from litemq.errors import InvalidArgumentError
+
+__all__ = [
+    "DEFAULT_PRIORITY",
+    "LATEST_TIME_MS",
+    "MAX_NAME_BYTES",
+    "SYSTEM_PREFIXES",
+    "BodyCodec",
+    "ConsumerFacts",
+    "Durability",
+    "MessageStatus",
+    "MessageType",
+    "Record",
+    "RecordKind",
+    "Stamp",
+    "StoredRecord",
+    "check_name",
+    "is_system_name",
+]
+
+DEFAULT_PRIORITY: Final = 128
+
+# The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.
+LATEST_TIME_MS: Final = 253_402_300_799_999
+
+MAX_NAME_BYTES: Final = 127
+SYSTEM_PREFIXES: Final = ("%", "LITEMQ_SYS_", "RMQ_SYS_")
+_NAME = re.compile(r"[A-Za-z0-9_.\-]+", re.ASCII)
+
+
+class MessageType(IntEnum):
+    """What the producer meant. The fields decide what happens; the type is kept for people and for version 1."""
+
+    NORMAL = 0
+    DELAY = 1
+    TRANSACTION = 2
+    BROADCAST = 3
+    ORDER = 4
+
+
+class Durability(IntEnum):
+    """What an acknowledgement promises; the record's reliability byte."""
+
+    NONE = 0
+    MEMORY = 1
+    DISK = 2
+    REPLICAS = 3
+
+
+class RecordKind(IntEnum):
+    """What a record is in the log."""
+
+    MESSAGE = 0
+    PENDING = 1
+    FIRED = 2
+    HALF = 3
+    COMMITTED = 4
+    RETRY = 5
+    DEAD = 6
+    CONTROL = 7
+
+
+class BodyCodec(IntEnum):
+    """How the body's bytes are compressed."""
+
+    NONE = 0
+    LZ4 = 1
+    ZSTD = 2
+
+
+class MessageStatus(IntEnum):
+    """The transaction status that version 1 wrote into every record; later versions say it with the record's kind."""
+
+    NORMAL = 0
+    PREPARED = 1
+    COMMITTED = 2
+    ROLLBACK = 3
+
+
+_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+class Record(NamedTuple):
+    """What a producer writes. Times are milliseconds since 1970; 0 means none."""
+
+    topic: str
+    body: bytes = b""
+    message_id: str = ""
+    tags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = _NO_PROPERTIES
+    type: MessageType = MessageType.NORMAL
+    priority: int = DEFAULT_PRIORITY
+    reliability: Durability = Durability.DISK
+    born_timestamp: int = 0
+    delay_time: int = 0
+    expire_at: int = 0
+    producer_id: int = 0
+    sequence: int = 0
+    transaction_id: str = ""
+    sharding_key: str = ""
+    born_host: str = ""
+    codec: BodyCodec = BodyCodec.NONE
+    encrypted: bool = False
+
+
+class Stamp(NamedTuple):
+    """What the broker writes into a record when it appends it."""
+
+    commitlog_offset: int = 0
+    queue_offset: int = 0
+    store_timestamp: int = 0
+    origin: int = -1
+    topic_id: int = 0
+    queue_id: int = 0
+    epoch: int = 0
+    kind: RecordKind = RecordKind.MESSAGE
+    consume_count: int = 0
+
+
+class ConsumerFacts(NamedTuple):
+    """What version 1 wrote into every record and later versions keep elsewhere: with the consumers, the kinds and the epochs."""
+
+    status: MessageStatus = MessageStatus.NORMAL
+    broadcast: bool = False
+    store_host: str = ""
+    store_size: int = 0
+    consume_start_time: int = 0
+    consume_end_time: int = 0
+
+
+class StoredRecord(NamedTuple):
+    """A record as it stands in a log. ``facts`` is set for version 1 only; ``stamp`` is ``None`` before a broker appended it."""
+
+    record: Record
+    stamp: Stamp | None
+    size: int
+    version: int = 2
+    facts: ConsumerFacts | None = None
+
+
+def is_system_name(name: str) -> bool:
+    """Whether a topic belongs to the broker: such names can be read, but are not the user's to write."""
+    return name.startswith(SYSTEM_PREFIXES)
+
+
+def check_name(name: str, what: str = "topic") -> str:
+    """Return a user's topic or group name, or raise with the rule that it breaks."""
+    if not name:
+        raise InvalidArgumentError(f"a {what} name must not be empty")
+    if len(name) > MAX_NAME_BYTES:
+        raise InvalidArgumentError(f"{what} name of {len(name)} bytes: at most {MAX_NAME_BYTES} are allowed")
+    if is_system_name(name):
+        raise InvalidArgumentError(f"{what} name {name!r}: names beginning with {', '.join(SYSTEM_PREFIXES)} are the broker's own")
+    if not _NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidArgumentError(f"{what} name {name!r}: use A-Z a-z 0-9 _ - . only, and neither '.' nor '..'")
+    return name

@@ -1,0 +1,62 @@
+"""What the documents tell people to type works, and prints what they say it prints."""
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+
+
+def _blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_blocks_run_and_print_what_their_comments_say(document: Path) -> None:
+    """The blocks of a document are one program. A comment behind or below a ``print`` is what it prints."""
+    program = "\n".join(_blocks(document, "python"))
+    assert program
+    expected = re.findall(r"print\(.*\)\n?(?:  )?# (.*)", program)
+    assert len(expected) == program.count("print(")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, document.name, "exec"), {})  # noqa: S102 (our own documents)
+    assert printed.getvalue().splitlines() == expected
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "README.zh-CN.md"], ids=lambda path: path.name)
+def test_the_commands_of_the_first_page(document: Path) -> None:
+    """Those that need no network: installing is CI's own first step."""
+    (block,) = _blocks(document, "console")
+    commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    ours = [command for command in commands if command.startswith(".venv/bin/litemq ")]
+    assert len(ours) == 2
+    for command in ours:
+        words = shlex.split(command)
+        result = subprocess.run([str(Path(sys.executable).with_name("litemq")), *words[1:]], capture_output=True, text=True, check=True)
+        assert result.stdout.strip()
+        if "--version" in words:
+            assert result.stdout in block
+
+
+def test_both_readmes_say_the_same() -> None:
+    english, chinese = ((ROOT / name).read_text() for name in ("README.md", "README.zh-CN.md"))
+    for pattern in (r"^```(?:console|python)\n.*?^```$", r"\]\(([^)]*)\)", r"^#+ "):
+        first, second = (re.findall(pattern, text, re.MULTILINE | re.DOTALL) for text in (english, chinese))
+        first, second = (sorted(item for item in found if not item.startswith("README")) for found in (first, second))
+        assert first == second
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert len(documents) > 20
+    for document in documents:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"

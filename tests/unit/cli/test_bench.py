@@ -1,0 +1,55 @@
+"""``litemq bench suite``: a table for people, JSON for programs, and an exit code for CI."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from litemq.bench.suite import Figure, at_least
+from litemq.cli import bench as bench_module
+from litemq.cli.main import app
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _two_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = [
+        Figure("fast", "meets its goal", "x/s", lambda: 3_000_000.0, at_least(2e6)),
+        Figure("slow", "misses it", "x/s", lambda: 5.0, at_least(6)),
+    ]
+    monkeypatch.setattr(bench_module, "load_suite", lambda _name, _scale: figures)
+
+
+def test_json_is_one_object() -> None:
+    result = RUNNER.invoke(app, ["bench", "suite", "format", "--format", "json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "figures": {
+            "fast": {"value": 3e6, "unit": "x/s", "goal": {"at_least": 2e6}, "runs": [3e6] * 3},
+            "slow": {"value": 5, "unit": "x/s", "goal": {"at_least": 6}, "runs": [5] * 3},
+        }
+    }
+
+
+def test_the_environment_sets_flags_too() -> None:
+    result = RUNNER.invoke(app, ["bench", "suite", "format"], env={"LITEMQ_FORMAT": "json", "LITEMQ_BENCH_SUITE_RUNS": "4"})
+    assert len(json.loads(result.stdout)["figures"]["slow"]["runs"]) == 4
+
+
+def test_check_exits_with_1_and_names_what_was_missed() -> None:
+    result = RUNNER.invoke(app, ["bench", "suite", "format", "--check"])
+    assert result.exit_code == 1
+    assert "missed slow" in result.stderr
+
+
+def test_without_check_a_missed_goal_is_only_shown() -> None:
+    result = RUNNER.invoke(app, ["bench", "suite", "format"])
+    assert result.exit_code == 0
+    for word in ("fast", "3M", "≥ 2M", "met", "slow", "missed"):
+        assert word in result.stdout
+    assert "not for publication" not in result.stdout
+
+
+def test_a_smaller_scale_is_not_for_publication() -> None:
+    assert "not for publication" in RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5"]).stdout

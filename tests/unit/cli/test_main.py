@@ -1,0 +1,94 @@
+"""The command's face: its tree is a contract, its errors are one line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from litemq import __version__
+from litemq.cli import bench as bench_module
+from litemq.cli import main as main_module
+from litemq.cli.main import app, main
+from litemq.errors import InvalidArgumentError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "cli.txt"
+
+
+def _tree(command: Any, path: str) -> list[str]:
+    """Each command and its arguments and options, a line each."""
+    lines = [path]
+    for parameter in command.params:
+        is_option = parameter.param_type_name == "option"
+        lines.append("    " + (", ".join(parameter.opts) if is_option else parameter.name.upper()))
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        lines += _tree(child, f"{path} {name}")
+    return lines
+
+
+def test_the_tree_of_commands_is_a_contract() -> None:
+    tree = "\n".join(_tree(typer.main.get_command(app), "litemq")) + "\n"
+    assert GOLDEN.read_text() == tree, "if the change is meant, write it to tests/golden/cli.txt and to CHANGELOG.md"
+
+
+@pytest.mark.parametrize("command", ["litemq", "litemq-admin"])
+def test_the_installed_command_tells_its_version(command: str) -> None:
+    executable = Path(sys.executable).with_name(command)
+    result = subprocess.run([str(executable), "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"litemq {__version__}\n"
+
+
+def test_without_arguments_it_helps() -> None:
+    result = CliRunner().invoke(app, [])
+    assert "Usage: litemq" in result.output
+    assert "Exit codes" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bench", "suite", "nothing"], "no suite 'nothing': choose from format"),
+        (["bench", "suite", "format", "--runs", "2"], "'--runs'"),
+        (["bench", "suite", "format", "--format", "xml"], "'xml' is not one of"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_wrong_usage_says_what_would_be_right(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == main_module.EXIT_USAGE
+    assert says in result.output
+
+
+def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(name: str, scale: float) -> None:
+        raise InvalidArgumentError(f"{name} at [{scale}] cannot be")
+
+    monkeypatch.setattr(bench_module, "load_suite", fail)
+    monkeypatch.setattr(sys, "argv", ["litemq", "bench", "suite", "format"])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code == main_module.EXIT_FAILED
+    assert capsys.readouterr().err == "error InvalidArgumentError: format at [1.0] cannot be\n"
+
+
+def test_ctrl_c_ends_at_once_and_quietly() -> None:
+    command = [str(Path(sys.executable).with_name("litemq")), "bench", "suite", "format"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(1.5)  # into the work: a signal before Python has set up its handler would end it otherwise
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == main_module.EXIT_INTERRUPTED
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_is_no_crash() -> None:
+    command = f"{Path(sys.executable).with_name('litemq')} bench suite format --scale 0.001 --format json | head -c 1"
+    result = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "80"})
+    assert result.stdout == "{"
+    assert "Traceback" not in result.stderr
