@@ -6,8 +6,14 @@ The tree (a test holds it equal to the classes below)::
     ├── InvalidArgumentError
     ├── MissingExtraError
     ├── RecordFormatError
-    └── BodyCodecError
-        └── BodyTooLargeError
+    ├── BodyCodecError
+    │   └── BodyTooLargeError
+    └── StorageError
+        ├── StoreLockedError
+        ├── StoreFailedError
+        ├── DiskFullError
+        ├── CorruptStoreError
+        └── OffsetOutOfRangeError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -20,10 +26,16 @@ from typing import ClassVar
 __all__ = [
     "BodyCodecError",
     "BodyTooLargeError",
+    "CorruptStoreError",
+    "DiskFullError",
     "InvalidArgumentError",
     "LiteMQError",
     "MissingExtraError",
+    "OffsetOutOfRangeError",
     "RecordFormatError",
+    "StorageError",
+    "StoreFailedError",
+    "StoreLockedError",
 ]
 
 
@@ -82,3 +94,52 @@ class BodyTooLargeError(BodyCodecError):
     """A body grows beyond the limit when decompressed. Raise the limit if the sender is trusted."""
 
     code = 12
+
+
+class StorageError(LiteMQError):
+    """The store cannot do what was asked of it. The message says what stands in the way."""
+
+    code = 20
+
+
+class StoreLockedError(StorageError):
+    """Another process has this data directory open. Stop it, or choose another directory."""
+
+    code = 21
+
+
+class StoreFailedError(StorageError):
+    """A write or fsync failed, and what the disk holds is no longer certain. Writes stop for good; restart, and the store recovers."""
+
+    code = 22
+
+
+class DiskFullError(StorageError):
+    """The disk has no room for this write, which left no trace. Free some space, and send again."""
+
+    code = 23
+    retriable = True
+
+
+class CorruptStoreError(StorageError):
+    """Bytes that were safely stored are damaged. Nothing was cut off: heal them from a copy, or set the file aside.
+
+    ``path`` and ``offset`` name the place.
+    """
+
+    code = 24
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {offset}: {reason}")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.offset, self.reason)
+
+
+class OffsetOutOfRangeError(StorageError):
+    """There is nothing at this offset: it was taken by retention, or is not confirmed yet. The message names the range there is."""
+
+    code = 25

@@ -1,0 +1,1 @@
+"""The store: one log, and what is derived from it."""

@@ -1,0 +1,147 @@
+"""The log: segments one behind another, appended to by one writer.
+
+A record never spans two segments; what is left of a segment is one blank record. The log knows how far it is written; how far it is
+flushed, and so how far it may be read, is the flusher's to say.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError
+from litemq.format.record import BLANK_MAGIC
+from litemq.storage.files import Disk
+from litemq.storage.segment import Segment
+
+__all__ = ["CommitLog", "check_segment_bytes"]
+
+Longs = npt.NDArray[np.int64]
+
+_BLANK: Final = struct.Struct(">II")
+_LEAST_SEGMENT: Final = 4096
+
+
+def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
+    """A segment holds at least one record of the largest size, and ends on a multiple of eight."""
+    least = max(_LEAST_SEGMENT, largest_record)
+    if segment_bytes % 8 or segment_bytes < least:
+        raise InvalidArgumentError(f"segment_bytes={segment_bytes}: choose a multiple of 8 of at least {least}")
+
+
+class CommitLog:
+    """The segments of a data directory, from the oldest that is kept."""
+
+    def __init__(self, disk: Disk, directory: Path, segments: list[Segment], end: int, segment_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self.segments = segments
+        self.end = end
+        self.failure: str | None = None
+
+    @property
+    def start(self) -> int:
+        """The offset of the oldest byte that is kept."""
+        return self.segments[0].start if self.segments else self.end
+
+    def place(self, sizes: Longs) -> Longs:
+        """Where records of these sizes will stand if they are written next."""
+        offsets = np.cumsum(sizes) - sizes + self.end
+        segment_end = self._segment_end()
+        first = 0
+        while first < offsets.size and int(offsets[-1] + sizes[-1]) > segment_end:
+            first += int(np.searchsorted(offsets[first:] + sizes[first:], segment_end, side="right"))
+            offsets[first:] += segment_end - offsets[first]
+            segment_end += self._segment_bytes
+        return offsets
+
+    def _segment_end(self) -> int:
+        """The end of the segment that is being written to; at a border that is the next one."""
+        last = self.segments[-1] if self.segments else None
+        return last.end if last is not None and self.end < last.end else self.end + self._segment_bytes
+
+    def write(self, data: bytes | bytearray | memoryview, starts: Longs, sizes: Longs, offsets: Longs) -> list[Segment]:
+        """Write stamped records where ``place`` put them, and return the segments that are dirty now.
+
+        All of them are written, or none: what a failed write left is cut off again.
+        """
+        if self.failure is not None:
+            raise StoreFailedError(self.failure)
+        view = memoryview(data)
+        before = self.end
+        kept = len(self.segments)
+        numbers = (offsets - (self.segments[0].start if self.segments else before)) // self._segment_bytes
+        rolls = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        try:
+            for first, behind in pairwise([0, *rolls.tolist(), offsets.size]):
+                segment = self._segment_for(int(offsets[first]))
+                begin, end = int(starts[first]), int(starts[behind - 1] + sizes[behind - 1])
+                segment.write(view[begin:end], int(offsets[first]))
+                self.end = int(offsets[first]) + end - begin
+        except (DiskFullError, OSError) as error:
+            self._undo(before, kept, error)
+        return self.segments[max(0, kept - 1) :]
+
+    def _segment_for(self, offset: int) -> Segment:
+        """The segment in which the next record begins: the last one, or a new one behind it once the rest of it is blank."""
+        last = self.segments[-1] if self.segments else None
+        if last is not None and offset < last.end:
+            return last
+        if last is not None and self.end < last.end:
+            last.write(_BLANK.pack(last.end - self.end, BLANK_MAGIC), self.end)
+        segment = Segment.create(self._disk, self._directory, offset, self._segment_bytes)
+        self.segments.append(segment)
+        return segment
+
+    def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
+        """Cut off what a failed write left, so that no part of it is ever taken for records; where that fails, too, stop for good."""
+        try:
+            for segment in self.segments[kept:]:
+                self._disk.unlink(segment.file.path)
+            if len(self.segments) > kept:
+                self._disk.sync_directory(self._directory)
+            del self.segments[kept:]
+            if self.segments and before < self.segments[-1].end:
+                self.segments[-1].cut(before)
+            self.end = before
+        except OSError as second:
+            self.end = before
+            self.fail(f"a write failed ({error}), and cutting it off failed, too ({second})")
+            raise StoreFailedError(self.failure) from error
+        if isinstance(error, DiskFullError):
+            raise error
+        self.fail(f"a write failed: {error}")
+        raise StoreFailedError(self.failure) from error
+
+    def fail(self, reason: str) -> None:
+        """Stop writing for good: what the disk holds is no longer certain."""
+        self.failure = self.failure or f"{reason}; writing has stopped. Restart, and the store recovers from disk"
+
+    def segment_of(self, offset: int) -> Segment:
+        """The segment that holds an offset."""
+        at = bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1
+        if at < 0 or offset >= self.segments[at].end:
+            raise OffsetOutOfRangeError(f"log offset {offset}: the log has {self.start} … {self.end}")
+        return self.segments[at]
+
+    def view(self, begin: int, end: int) -> memoryview:
+        """Bytes of one segment, mapped. The caller knows that they may be read, and that they are in memory."""
+        segment = self.segment_of(begin)
+        return segment.mapped[begin - segment.start : end - segment.start]
+
+    def drop_before(self, offset: int) -> list[Segment]:
+        """Take away the segments that end at or before ``offset``, except the last. Their readers keep what they hold."""
+        dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]
+        for segment in dropped:
+            self._disk.unlink(segment.file.path)
+        if dropped:
+            self._disk.sync_directory(self._directory)
+            del self.segments[: len(dropped)]
+        return dropped

@@ -1,0 +1,117 @@
+"""From written to safe: one thread that syncs whenever bytes are dirty, and everyone who waits for it.
+
+Many waiters share one sync (group commit): while one runs, what is written meanwhile waits for the next. A sync that fails is never
+repeated: the kernel may have dropped the dirty pages and would then report success for bytes that are not on disk. The log stops for
+good, and every waiter is told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections.abc import Callable
+from itertools import count
+
+from litemq.errors import StoreFailedError
+from litemq.storage.commitlog import CommitLog
+from litemq.storage.segment import Segment
+
+__all__ = ["Flusher"]
+
+
+class Flusher:
+    """Keeps ``flushed``, the offset below which everything is on disk, as close to the log's end as the disk allows."""
+
+    def __init__(self, log: CommitLog, *, on_flushed: Callable[[int], None] = lambda _offset: None) -> None:
+        self._log = log
+        self._on_flushed = on_flushed
+        self.flushed = log.end
+        self._condition = threading.Condition()
+        self._dirty: list[Segment] = []
+        self._written = log.end
+        self._stopping = False
+        self._order = count()
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="litemq-flusher", daemon=True)
+        self._thread.start()
+
+    def written(self, segments: list[Segment]) -> None:
+        """The writer has added bytes up to the log's end, in these segments."""
+        with self._condition:
+            self._dirty += [segment for segment in segments if segment not in self._dirty]
+            self._written = self._log.end
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._written > self.flushed or self._stopping)
+                if self._written <= self.flushed or self._log.failure is not None:
+                    return
+                target, segments = self._written, self._dirty
+                self._dirty = []
+            try:
+                for segment in segments:
+                    segment.file.sync()
+            except OSError as error:
+                self._log.fail(f"fsync failed: {error}")
+                self._tell()
+                return
+            with self._condition:
+                self.flushed = target
+                self._condition.notify_all()
+            self._on_flushed(target)
+            self._tell()
+
+    def _tell(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+            loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        """On the event loop: answer those whose bytes are safe, or all of them if no byte will ever be again."""
+        failure = self._log.failure
+        while self._waiters and (failure is not None or self._waiters[0][0] <= self.flushed):
+            offset, _, future = heapq.heappop(self._waiters)
+            if future.done():
+                continue
+            if offset <= self.flushed:
+                future.set_result(None)
+            else:
+                future.set_exception(StoreFailedError(failure))
+
+    async def wait_flushed(self, offset: int) -> None:
+        """Return when everything below ``offset`` is on disk; raise if that will never be."""
+        if self.flushed >= offset:
+            return
+        if self._log.failure is not None:
+            raise StoreFailedError(self._log.failure)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        heapq.heappush(self._waiters, (offset, next(self._order), future))
+        with self._condition:
+            self._loop = loop
+        # It may have been flushed, or have failed, between the look above and the entry in the list.
+        self._wake()
+        await future
+
+    def wait(self, offset: int, timeout: float | None = None) -> None:
+        """The same for a thread."""
+        with self._condition:
+            done = self._condition.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
+        if self.flushed >= offset:
+            return
+        if not done:
+            raise TimeoutError(f"offset {offset} was not flushed within {timeout} s")
+        raise StoreFailedError(self._log.failure)
+
+    def close(self) -> None:
+        """Flush what is left, and end."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join()

@@ -1,0 +1,55 @@
+"""One file of the log: ``commitlog/<20-digit start offset>``, of a fixed size that is set aside when it is made."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from litemq.storage.files import Disk, OpenFile
+
+__all__ = ["Segment", "segment_path"]
+
+
+def segment_path(directory: Path, start: int) -> Path:
+    return directory / f"{start:020d}"
+
+
+class Segment:
+    """Offsets are the log's: byte ``start + n`` of the log is byte n of the file."""
+
+    def __init__(self, file: OpenFile, start: int, size: int) -> None:
+        self.file = file
+        self.start = start
+        self.size = size
+        self.end = start + size
+
+    @classmethod
+    def create(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
+        """A new segment, durable in its directory before anything is written to it."""
+        file = disk.open(segment_path(directory, start), create=True)
+        file.reserve(size)
+        file.sync()
+        disk.sync_directory(directory)
+        return cls(file, start, size)
+
+    @classmethod
+    def open(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
+        return cls(disk.open(segment_path(directory, start)), start, size)
+
+    def write(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        self.file.write(data, offset - self.start)
+
+    def cut(self, offset: int) -> None:
+        """Make everything from ``offset`` on zero, durably: what was there is not read again, however valid it looks."""
+        self.file.truncate(offset - self.start)
+        self.file.truncate(self.size)  # zeros, and needs no space: a full disk is one of the reasons to come here
+        self.file.sync()
+
+    @cached_property
+    def mapped(self) -> memoryview:
+        """The segment in memory. Parts of it stay readable after the segment is gone from the log, as long as somebody holds them."""
+        return self.file.map(self.size)
+
+    def read(self, begin: int, end: int) -> bytes:
+        """A copy, read from the file: for what may have to come from the disk, off the event loop."""
+        return self.file.read(end - begin, begin - self.start)

@@ -1,0 +1,50 @@
+"""Appending to a log, for tests: plain messages, stamped as the store does it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from litemq.format.check import check_batch
+from litemq.format.record import decode_record, encode_record
+from litemq.format.stamp import stamp_batch
+from litemq.storage.log_directory import LogDirectory
+from litemq.storage.segment import Segment
+from litemq.types import Record, StoredRecord
+
+
+def append(directory: LogDirectory, bodies: list[bytes]) -> list[int]:
+    """Write a batch; returns where its records stand. It is not flushed yet when this returns."""
+    log = directory.log
+    buffer = bytearray(b"".join(encode_record(Record("orders", body)) for body in bodies))
+    columns = check_batch(buffer)
+    sizes = columns.words[:, 0].astype(np.int64)
+    offsets = log.place(sizes)
+    stamp_batch(
+        columns,
+        commitlog_offsets=offsets,
+        queue_offsets=np.arange(len(bodies)),
+        topic_ids=1,
+        queue_ids=0,
+        store_timestamp=1_700_000_000_000,
+        epoch=directory.epoch.number,
+    )
+    directory.flusher.written(log.write(buffer, columns.starts, sizes, offsets))
+    placed: list[int] = offsets.tolist()
+    return placed
+
+
+def read_all(segments: list[Segment], end: int) -> dict[int, StoredRecord]:
+    """Every record of a log up to ``end``, by its offset; raises for any that is not whole."""
+    found: dict[int, StoredRecord] = {}
+    for segment in segments:
+        at = segment.start
+        while at < min(end, segment.end):
+            data = segment.read(at, segment.end)
+            if data[4:8] == b"LMQ\xff":
+                break
+            stored = decode_record(data)
+            assert stored.stamp is not None
+            assert stored.stamp.commitlog_offset == at
+            found[at] = stored
+            at += stored.size
+    return found

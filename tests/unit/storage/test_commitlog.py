@@ -1,0 +1,253 @@
+"""The log: where records go, what a full or broken disk leaves, and what recovery makes of damage."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from litemq.clock import FakeClock
+from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError, StoreLockedError
+from litemq.storage.config import StoreConfig
+from litemq.storage.files import Disk, OpenFile
+from litemq.storage.log_directory import LogDirectory
+from support.logs import append, read_all
+
+CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
+
+
+def _open(folder: Path, disk: Disk | None = None) -> LogDirectory:
+    return LogDirectory(folder, CONFIG, FakeClock(), disk=disk or Disk(), host="here")
+
+
+def _flush(directory: LogDirectory) -> None:
+    directory.flusher.wait(directory.log.end, 10)
+
+
+def _bodies(directory: LogDirectory) -> list[bytes]:
+    return [stored.record.body for stored in read_all(directory.log.segments, directory.log.end).values()]
+
+
+def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
+    bodies = [bytes([n]) * (n * 37) for n in range(100)]
+    directory = _open(tmp_path)
+    for at in range(0, 100, 7):
+        append(directory, bodies[at : at + 7])
+    directory.close()
+    again = _open(tmp_path)
+    assert _bodies(again) == bodies
+    assert len(again.log.segments) > 2
+    assert again.epoch.number == directory.epoch.number + 1
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "sizes", [[4096] * 40, [8] * 3, [69_632, 69_632, 8], [69_632 - 8, 8, 8], [69_632 - 8, 16], [40_000, 40_000, 40_000]]
+)
+def test_no_record_spans_two_segments(tmp_path: Path, sizes: list[int]) -> None:
+    directory = _open(tmp_path)
+    offsets = directory.log.place(np.array(sizes))
+    expected, at = [], 0
+    for size in sizes:
+        left = CONFIG.segment_bytes - at % CONFIG.segment_bytes
+        at += left if size > left else 0
+        expected.append(at)
+        at += size
+    assert offsets.tolist() == expected
+    directory.close()
+
+
+def test_one_process_a_directory(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    with pytest.raises(StoreLockedError, match=f"in use by process {os.getpid()}"):
+        _open(tmp_path)
+    directory.close()
+    _open(tmp_path).close()
+
+
+def test_segments_are_dropped_but_not_from_under_a_reader(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    for _ in range(5):
+        append(directory, [b"x" * 3000] * 20)
+    _flush(directory)
+    log = directory.log
+    first, held = log.segments[0], log.view(0, 3000)
+    copy = bytes(held)
+    log.drop_before(log.segments[2].start)
+    assert not first.file.path.exists()
+    assert log.start == log.segments[0].start == 2 * CONFIG.segment_bytes
+    assert bytes(held) == copy
+    assert first.read(0, 3000) == copy
+    with pytest.raises(OffsetOutOfRangeError, match="the log has"):
+        log.view(0, 8)
+    log.drop_before(1 << 60)
+    assert len(log.segments) == 1
+    directory.close()
+    again = _open(tmp_path)
+    assert again.log.end == log.end
+    again.close()
+
+
+class _FailingDisk(Disk):
+    """Writes only so many bytes more, or fails to sync."""
+
+    def __init__(self) -> None:
+        self.room: int | None = None
+        self.sync_error = 0
+        self.write_error = 0
+
+    def pwrite(self, file: OpenFile, data: memoryview, offset: int) -> int:
+        if self.write_error:
+            raise OSError(self.write_error, os.strerror(self.write_error))
+        if self.room is None:
+            return super().pwrite(file, data, offset)
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = super().pwrite(file, data[: self.room], offset)
+        self.room -= written
+        return written
+
+    def fsync(self, file: OpenFile) -> None:
+        if self.sync_error:
+            raise OSError(self.sync_error, os.strerror(self.sync_error))
+        super().fsync(file)
+
+
+@pytest.mark.parametrize("room", [0, 100, 400, 900])
+def test_a_full_disk_refuses_and_recovers_when_there_is_space(tmp_path: Path, room: int) -> None:
+    disk = _FailingDisk()
+    directory = _open(tmp_path, disk)
+    append(directory, [b"before"])
+    end = directory.log.end
+    disk.room = room
+    with pytest.raises(DiskFullError):
+        append(directory, [b"a" * 100, b"b" * 100, b"c" * 1000])
+    assert directory.log.end == end
+    # Whole records of the failed batch reached the disk; none of them may ever be read.
+    disk.room = None
+    append(directory, [b"d" * 100])
+    _flush(directory)
+    os.truncate(tmp_path / "checkpoint", 0)
+    directory.flusher.close()
+    directory._lock.release()
+    again = _open(tmp_path)
+    assert _bodies(again) == [b"before", b"d" * 100]
+    again.close()
+
+
+def test_a_full_disk_at_the_border_of_a_segment(tmp_path: Path) -> None:
+    disk = _FailingDisk()
+    directory = _open(tmp_path, disk)
+    append(directory, [b"x" * 4000] * 16)
+    end, count = directory.log.end, len(directory.log.segments)
+    disk.room = 5000
+    with pytest.raises(DiskFullError):
+        append(directory, [b"y" * 4000] * 4)
+    assert (directory.log.end, len(directory.log.segments)) == (end, count)
+    disk.room = None
+    append(directory, [b"z" * 4000] * 4)
+    _flush(directory)
+    directory.close()
+    again = _open(tmp_path)
+    assert _bodies(again) == [b"x" * 4000] * 16 + [b"z" * 4000] * 4
+    again.close()
+
+
+def test_a_failed_sync_stops_writing_for_good(tmp_path: Path) -> None:
+    disk = _FailingDisk()
+    directory = _open(tmp_path, disk)
+    append(directory, [b"safe"])
+    _flush(directory)
+    disk.sync_error = errno.EIO
+    append(directory, [b"not safe"])
+    with pytest.raises(StoreFailedError, match="fsync failed"):
+        _flush(directory)
+    disk.sync_error = 0  # the kernel would say yes now, and it would mean nothing
+    with pytest.raises(StoreFailedError, match="fsync failed"):
+        append(directory, [b"never"])
+    with pytest.raises(StoreFailedError):
+        _flush(directory)
+    directory.close()
+    assert (tmp_path / "abort").exists()
+    again = _open(tmp_path)
+    assert _bodies(again)[0] == b"safe"
+    again.close()
+
+
+def test_a_failed_write_stops_writing_for_good(tmp_path: Path) -> None:
+    disk = _FailingDisk()
+    directory = _open(tmp_path, disk)
+    disk.write_error = errno.EIO
+    with pytest.raises(StoreFailedError, match="Input/output error"):
+        append(directory, [b"x"])
+    disk.write_error = 0
+    with pytest.raises(StoreFailedError):
+        append(directory, [b"y"])
+    directory.close()
+
+
+def test_a_stale_tail_is_never_read(tmp_path: Path) -> None:
+    """A log was cut off, a shorter one written over it, and behind its end valid records of the older epoch stand as if they belonged."""
+    directory = _open(tmp_path)
+    append(directory, [b"one" * 10, b"two" * 10, b"six" * 10])
+    _flush(directory)
+    directory.close()
+    segment = next((tmp_path / "commitlog").iterdir())
+    stale = segment.read_bytes()
+    size = int.from_bytes(stale[:4], "big")
+    other = tmp_path / "other"
+    again = _open(other)
+    again.close()
+    again = _open(other)  # a later epoch
+    append(again, [b"new" * 10])
+    _flush(again)
+    again.flusher.close()
+    again._lock.release()
+    path = next((other / "commitlog").iterdir())
+    path.write_bytes(path.read_bytes()[:size] + stale[size:])
+    recovered = _open(other)
+    assert _bodies(recovered) == [b"new" * 10]
+    recovered.close()
+
+
+def test_damage_below_what_was_flushed_is_not_cut_off_without_a_checkpoint(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    append(directory, [b"one", b"two", b"three"])
+    directory.close()
+    segment = next((tmp_path / "commitlog").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[200] ^= 1
+    segment.write_bytes(data)
+    (tmp_path / "checkpoint").unlink()
+    before = segment.read_bytes()
+    with pytest.raises(CorruptStoreError, match="whole ones stand behind it") as caught:
+        _open(tmp_path)
+    assert caught.value.path == str(segment)
+    assert segment.read_bytes() == before
+
+
+def test_missing_pieces_of_the_log_are_damage(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    for _ in range(5):
+        append(directory, [b"x" * 3000] * 20)
+    directory.close()
+    segments = sorted((tmp_path / "commitlog").iterdir())
+    segments[1].rename(tmp_path / "aside")
+    with pytest.raises(CorruptStoreError, match="the segment is missing"):
+        _open(tmp_path)
+    (tmp_path / "aside").rename(segments[1])
+    os.truncate(segments[1], 100)
+    with pytest.raises(CorruptStoreError, match="ends before what was flushed"):
+        _open(tmp_path)
+    for segment in segments:
+        segment.unlink()
+    with pytest.raises(CorruptStoreError, match="the log is gone"):
+        _open(tmp_path)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(InvalidArgumentError, match="multiple of 8"):
+        StoreConfig(segment_bytes=1 << 20)
+    with pytest.raises(InvalidArgumentError, match="multiple of 8"):
+        StoreConfig(segment_bytes=(1 << 30) + 1)
