@@ -16,6 +16,7 @@ import numpy as np
 from litemq.bench.suite import Figure, at_least
 from litemq.errors import MissingExtraError
 from litemq.format.check import check_batch
+from litemq.format.crc import crc32c
 from litemq.format.record import RecordTemplate, decode_record, stamp_record
 from litemq.format.scan import scan
 from litemq.format.stamp import one_queue_run, queue_entries, stamp_batch
@@ -148,9 +149,21 @@ def figures(scale: float) -> list[Figure]:
         ),
         Figure("append_path_100", "the same in batches of 100", "record/s", lambda: _append(data.sent, 100), at_least(400_000)),
         Figure("append_path_1000_mixed", "the same, 1,000 of 1 KiB mixed", "record/s", lambda: _append(data.sent_mixed, 1000)),
+        Figure("bare_crc32c", "the library's checksum of 1 KiB, one call each: how fast this machine is now", "call/s", _bare_crc),
         Figure("scalar_decode", "one record of 300 B at a time, CRCs not checked", "record/s", decode_scalar),
         Figure("scalar_encode", "one message at a time from a template", "message/s", encode, at_least(400_000)),
     ]
+
+
+def _bare_crc(calls: int = 100_000) -> float:
+    view = memoryview(bytes(1024 * 100))
+
+    def work() -> None:
+        for _ in range(calls // 100):
+            for begin in range(0, 1024 * 100, 1024):
+                crc32c(view[begin : begin + 960])
+
+    return _rate(calls, work)
 
 
 def _append(sent: bytes, batch: int, total: int = 100_000) -> float:

@@ -23,7 +23,7 @@ from litemq.format.limits import (
     RecordLimits,
 )
 from litemq.format.record import FIXED_BYTES, Stage, decode_list, hash_tags
-from litemq.format.strings import COMPARED_BYTES, rows_at
+from litemq.format.strings import COMPARED_BYTES
 
 __all__ = ["are_properties", "hash_of_tags", "is_sound_but_for_crcs", "padding_masks"]
 
@@ -54,16 +54,12 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
     """Whether the records are those of one template and follow every rule, the checksums aside."""
     words = columns.words
     first = columns.set_everywhere
-    if columns.set_anywhere[Word.TAG_HASH : Word.BODY] != first[Word.TAG_HASH : Word.BODY] or not header_is_sound(columns, stage, limits):
+    if columns.set_anywhere[Word.TAG_HASH] != first[Word.TAG_HASH] or not header_is_sound(columns, stage, limits):
         return False
 
-    id_length, topic_length = first[Word.ID_AND_TOPIC] >> 16, first[Word.ID_AND_TOPIC] & 0xFFFF
-    tags = id_length + topic_length + sum(divmod(first[Word.TRANSACTION_AND_SHARDING], 1 << 16)) + (first[Word.HOST_AND_ZERO] >> 16)
-    keys = tags + first[Word.TAGS]
-    properties = keys + first[Word.KEYS]
-    width = properties + first[Word.PROPERTIES]
-    if width > COMPARED_BYTES:
+    if columns.layout is None or columns.layout[-1] > COMPARED_BYTES:
         return False
+    *_, tags, keys, properties, width = columns.layout
 
     size = words[:, Word.SIZE].astype(np.int64)
     padding = size - words[:, Word.BODY] - (FIXED_BYTES + width)
@@ -73,8 +69,8 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
     if (last_eight & padding_masks[padding]).any():
         return False
 
-    rows = rows_at(columns.data, columns.starts + FIXED_BYTES, width)
-    if not rows.tobytes().isascii():
+    rows = columns.rows
+    if rows is None or not rows.tobytes().isascii():
         return False
     one = rows[0].tobytes()
     if hash_of_tags(one[tags:keys]) != first[Word.TAG_HASH] or not are_properties(one[properties:]):
@@ -86,6 +82,6 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
             return False
         fixed_until = keys + 2
     count = len(columns)
-    return bool(
-        rows[:, tags:fixed_until].tobytes() == one[tags:fixed_until] * count and rows[:, properties:].tobytes() == one[properties:] * count
-    )
+    same_tags = rows[:, tags:fixed_until].tobytes() == one[tags:fixed_until] * count
+    columns.of_one_template = same_tags and rows[:, properties:].tobytes() == one[properties:] * count
+    return columns.of_one_template

@@ -8,6 +8,7 @@ none, is null. The last five columns are facts that version 1 wrote into each re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, MissingExtraError, RecordFormatError
 from litemq.format.check import explain, find_faults
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.columns import PARTS, RecordColumns, Word
 from litemq.format.columns_v1 import RecordColumnsV1, find_faults_v1
 from litemq.format.compression import MAX_BODY_BYTES, decompress
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
@@ -100,14 +101,20 @@ def _times(milliseconds: npt.NDArray[Any], *, zero_is_null: bool = False) -> pa.
     return pa.Array.from_buffers(_TIME, microseconds.size, [valid, pa.py_buffer(microseconds)], nulls)
 
 
+def _fixed_width(rows: npt.NDArray[np.uint8], arrow_type: pa.DataType) -> pa.Array:
+    """Strings of one length, which are the rows of a matrix."""
+    count, width = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int32)
+    offsets *= width
+    return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
+
+
 def _parts(data: npt.NDArray[np.uint8], strings: Strings, arrow_type: pa.DataType) -> pa.Array:
     """Strings that stand in rising order in a buffer, copied out of it."""
     count = strings.positions.size
     width = int(strings.lengths[0]) if count else 0
     if (strings.lengths == width).all():
-        values = rows_at(data, strings.positions, width) if width else np.empty(0, np.uint8)
-        ends = np.arange(0, (count + 1) * width, width, dtype=np.int32) if width else np.zeros(count + 1, np.int32)
-        return pa.Array.from_buffers(arrow_type, count, [None, pa.py_buffer(ends), pa.py_buffer(values)])
+        return _fixed_width(rows_at(data, strings.positions, width) if width else np.empty((count, 0), np.uint8), arrow_type)
     # The gaps between the strings are values, too, and are not taken.
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[0] = 0
@@ -117,8 +124,9 @@ def _parts(data: npt.NDArray[np.uint8], strings: Strings, arrow_type: pa.DataTyp
     return with_gaps.take(pa.array(np.arange(1, 2 * count, 2)))
 
 
-def _repeated(values: list[bytes], count: int) -> pa.Array:
-    """The same few strings, again and again."""
+@lru_cache(maxsize=8)
+def _repeated(values: tuple[bytes, ...], count: int) -> pa.Array:
+    """The same few strings, again and again; kept, because one batch after another has them."""
     ends = np.cumsum([len(value) for value in values]) if values else np.empty(0, np.int64)
     offsets = np.zeros(count * len(values) + 1, np.int32)
     if values:
@@ -141,7 +149,7 @@ _VALUES: Final = slice(1, None, 2)
 
 def _strings_of(column: ListColumn, which: slice) -> pa.Array:
     if column.is_shared:
-        return _repeated(column.first_strings[which], column.begins.size)
+        return _repeated(tuple(column.first_strings[which]), column.begins.size)
     return _parts(column.data, column.lists.strings.chosen(which), pa.string())
 
 
@@ -198,7 +206,15 @@ def _time(at: Word, *, zero_is_null: bool = False) -> Callable[[RecordColumns], 
 
 
 def _part(name: str) -> Callable[[RecordColumns], pa.Array]:
-    return lambda columns: _parts(columns.data, columns.part(name), SCHEMA.field(name).type)
+    at, arrow_type = PARTS.index(name), SCHEMA.field(name).type
+
+    def make(columns: RecordColumns) -> pa.Array:
+        if columns.layout is not None and columns.rows is not None and at + 1 < len(columns.layout):
+            begin, end = columns.layout[at : at + 2]
+            return _fixed_width(np.ascontiguousarray(columns.rows[:, begin:end]), arrow_type)
+        return _parts(columns.data, columns.part(name), arrow_type)
+
+    return make
 
 
 # How each column is made of records of version 2.

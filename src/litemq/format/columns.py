@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from litemq.format.limits import MAX_KEYS, MAX_PROPERTIES_BYTES, MAX_TAGS
 from litemq.format.record import FIXED_BYTES, Buffer
-from litemq.format.strings import ListColumn, Strings
+from litemq.format.strings import COMPARED_BYTES, ListColumn, Strings, rows_at
 
 __all__ = ["BODY_AT", "HEADER", "PARTS", "TAGS_AT", "RecordColumns", "Word"]
 
@@ -113,6 +114,7 @@ class RecordColumns:
         # One gather: an item of 144 bytes begins at each byte of the buffer.
         beginning_anywhere = np.ndarray((max(0, self.data.size - FIXED_BYTES + 1),), _FIXED, buffer, 0, (1,))
         self.header = beginning_anywhere[starts].view(HEADER)
+        self.of_one_template = False  # whether all are known to have the same tags and the same properties
 
     def __len__(self) -> int:
         return int(self.starts.size)
@@ -139,10 +141,34 @@ class RecordColumns:
         return bits
 
     @cached_property
+    def layout(self) -> list[int] | None:
+        """Where the parts begin, counted from the first, if that is the same in all records; the last number is where the bodies begin."""
+        lengths = slice(Word.ID_AND_TOPIC, Word.BODY)
+        same = self.set_everywhere[lengths]
+        if not len(self) or self.set_anywhere[lengths] != same:
+            return None
+        halves = [half for pair in same[:3] for half in divmod(pair, 1 << 16)]
+        return list(accumulate([*halves[:TAGS_AT], *same[3:]], initial=0))
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.uint8] | None:
+        """All that stands between the headers and the bodies, a row a record, if the layout is the same in all and not too wide.
+
+        Only where the lengths were found to add up.
+        """
+        if self.layout is None or self.layout[-1] > COMPARED_BYTES:
+            return None
+        return rows_at(self.data, self.starts + FIXED_BYTES, self.layout[-1])
+
+    @cached_property
     def bounds(self) -> npt.NDArray[np.int64]:
         """Where each part of all records begins, a row a part, and in the last row where the bodies end."""
         words = self.words
         bounds = np.empty((len(PARTS) + 1, len(self)), np.int64)
+        if self.layout is not None:
+            np.add(self.starts, np.array(self.layout)[:, None] + FIXED_BYTES, out=bounds[:-1])
+            np.add(bounds[-2], words[:, Word.BODY], out=bounds[-1])
+            return bounds
         np.add(self.starts, FIXED_BYTES, out=bounds[0])
         pairs = words[:, Word.ID_AND_TOPIC : Word.TAGS].T
         bounds[1:6:2] = pairs >> 16
@@ -158,7 +184,10 @@ class RecordColumns:
 
     def _list(self, name: str, *, most: int, may_be_shared: bool) -> ListColumn:
         at = PARTS.index(name)
-        return ListColumn(self.data, self.bounds[at], self.bounds[at + 1], most=most, may_be_shared=may_be_shared)
+        column = ListColumn(self.data, self.bounds[at], self.bounds[at + 1], most=most, may_be_shared=may_be_shared)
+        if may_be_shared and self.of_one_template:
+            column.is_shared = True
+        return column
 
     @cached_property
     def tags(self) -> ListColumn:
