@@ -63,6 +63,10 @@ bench suite="format" *args:
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
 
+# Generate Python from the schema
+proto:
+    {{bin}}/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/litemq/proto/*.proto
+
 # The wheel and the source distribution
 build:
     {{bin}}/python -m build --no-isolation

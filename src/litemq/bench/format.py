@@ -180,7 +180,7 @@ def _append(sent: bytes, batch: int, total: int = 100_000) -> float:
         offsets = columns.starts + offset
         numbers = np.arange(offset, offset + len(columns))
         stamp_batch(columns, commitlog_offsets=offsets, queue_offsets=numbers, topic_ids=3, queue_ids=1, store_timestamp=_NOW, epoch=1)
-        queue_entries(columns, one_queue_run(3, 1, len(columns)), commitlog_offsets=offsets, store_timestamp=_NOW)
+        queue_entries(columns, one_queue_run(3, 1, len(columns)), commitlog_offsets=offsets, store_timestamps=_NOW)
         spent += time.perf_counter() - begin
         offset += len(first)
     return total / spent

@@ -113,11 +113,13 @@ def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int
     return np.asarray(high).astype(np.uint64) << np.uint64(32) | np.asarray(low).astype(np.uint64)
 
 
-def queue_entries(columns: RecordColumns, runs: QueueRuns, *, commitlog_offsets: Longs, store_timestamp: int) -> npt.NDArray[np.void]:
+def queue_entries(
+    columns: RecordColumns, runs: QueueRuns, *, commitlog_offsets: Longs, store_timestamps: Longs | int
+) -> npt.NDArray[np.void]:
     """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``."""
     entries = np.empty(len(columns), QUEUE_ENTRY)
     entries["log_offset"] = commitlog_offsets
     entries["size"] = columns.header["size"]
     entries["tag_hash"] = columns.header["tag_hash"]
-    entries["store_timestamp"] = store_timestamp
+    entries["store_timestamp"] = store_timestamps
     return entries if runs.topic_ids.size <= 1 else entries[runs.order]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 from litemq.clock import Clock
 from litemq.storage.checkpoint import Checkpoint, CheckpointFile
@@ -25,9 +26,16 @@ from litemq.storage.flush import Flusher
 from litemq.storage.lock import DirectoryLock
 from litemq.storage.recovery import LogEnd, find_segments, recover_log
 
-__all__ = ["LogDirectory"]
+__all__ = ["LogDirectory", "Projections"]
 
 _LOG = logging.getLogger(__name__)
+
+
+class Projections(NamedTuple):
+    """How far what is derived from the log got, for the checkpoint."""
+
+    queues_applied: int = 0
+    snapshot: int = -1
 
 
 class LogDirectory:
@@ -47,6 +55,7 @@ class LogDirectory:
             self._mark_open()
             self.epochs = EpochFile(disk, directory / "epochs")
             before = self._checkpoints.latest or Checkpoint()
+            self.projections = Projections(before.queues_applied, before.snapshot)
             at_least = max(before.epoch, self.recovered.last_epoch) + 1
             self.epoch = self.epochs.begin(self.recovered.offset, host or socket.gethostname(), at_least=at_least)
             self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
@@ -82,11 +91,18 @@ class LogDirectory:
             Checkpoint(
                 flushed=flushed,
                 confirmed=flushed,
+                queues_applied=self.projections.queues_applied,
+                snapshot=self.projections.snapshot,
                 epoch=self.epoch.number,
                 store_timestamp=self.store_timestamp,
                 written_at=self._clock.wall_ms(),
             )
         )
+
+    def abandon(self) -> None:
+        """Let go as a crash would: no checkpoint, and the marker stays."""
+        self.flusher.close()
+        self._lock.release()
 
     def close(self) -> None:
         """Flush, write a last checkpoint, and let go. After a failure the marker stays: the next opening recovers."""

@@ -41,7 +41,8 @@ class QueueFiles:
 
     def write(self, topic: str, queue_id: int, first: int, entries: npt.NDArray[np.void]) -> None:
         """Put entries at queue offsets ``first …``, behind those that are there or over them."""
-        raw = entries.tobytes()
+        # numpy turns big-endian fields into native ones when it joins arrays; the file has big-endian ones.
+        raw = entries.astype(QUEUE_ENTRY, copy=False).tobytes()
         at = first * _ENTRY
         while raw:
             start = at - at % self._file_bytes

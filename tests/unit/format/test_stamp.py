@@ -61,12 +61,12 @@ def test_nothing_to_stamp() -> None:
     columns = check_batch(bytearray())
     none = np.empty(0, np.int64)
     stamp_batch(columns, commitlog_offsets=none, queue_offsets=none, topic_ids=1, queue_ids=1, store_timestamp=0, epoch=0)
-    assert queue_entries(columns, queue_runs(none, none), commitlog_offsets=none, store_timestamp=0).size == 0
+    assert queue_entries(columns, queue_runs(none, none), commitlog_offsets=none, store_timestamps=0).size == 0
 
 
 def test_golden_queue_entry() -> None:
     columns = check_batch(encode_record(Record("orders", b"x" * 10, tags=("paid",))))
-    entry = queue_entries(columns, one_queue_run(1, 0, 1), commitlog_offsets=np.array([4096]), store_timestamp=1_700_000_000_456)
+    entry = queue_entries(columns, one_queue_run(1, 0, 1), commitlog_offsets=np.array([4096]), store_timestamps=1_700_000_000_456)
     assert entry.tobytes() == b"".join(
         [
             (4096).to_bytes(8, "big"),  # log offset
@@ -100,5 +100,5 @@ def test_entries_follow_the_groups() -> None:
     buffer = b"".join(encode_record(Record("orders", bytes(n))) for n in range(4))
     columns = check_batch(buffer)
     runs = queue_runs(np.array([1, 2, 1, 2]), np.array([0, 0, 0, 0]))
-    entries = queue_entries(columns, runs, commitlog_offsets=np.array([10, 20, 30, 40]), store_timestamp=0)
+    entries = queue_entries(columns, runs, commitlog_offsets=np.array([10, 20, 30, 40]), store_timestamps=0)
     assert entries["log_offset"].tolist() == [10, 30, 20, 40]

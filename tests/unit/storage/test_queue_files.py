@@ -43,6 +43,14 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, runs:
     assert files.read("orders", 0, first, count, at).tobytes() == _entries(first, min(count, at - first)).tobytes()
 
 
+def test_entries_that_numpy_has_joined_are_written_in_the_files_order(tmp_path: Path) -> None:
+    files = _files(tmp_path)
+    joined = np.concatenate([_entries(0, 3), _entries(3, 2)])
+    assert joined.dtype != QUEUE_ENTRY
+    files.write("orders", 0, 0, joined)
+    assert files.read("orders", 0, 0, 5, 5).tobytes() == _entries(0, 5).tobytes()
+
+
 def test_layout_on_disk(tmp_path: Path) -> None:
     files = _files(tmp_path)
     files.write("orders", 2, 0, _entries(0, 700))

@@ -1,0 +1,1 @@
+"""The schema: ``*.proto``, and what ``just proto`` generates from them."""

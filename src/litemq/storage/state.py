@@ -1,0 +1,117 @@
+"""What a broker knows besides its messages: topics, queues and the offsets of groups.
+
+A pure state machine: each change is a record in the log first, and ``apply`` is all that happens here. The same records give the same
+state, whoever applies them and whenever; ``rows`` is the whole of it, for a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from litemq.proto.control_pb2 import Control, GroupOffset, Queue, Row, Topic
+
+__all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
+
+CONTROL_TOPIC = "LITEMQ_SYS_CONTROL"
+CONTROL_TOPIC_ID = 1
+_FIRST_FREE_TOPIC_ID = 16  # those below are the broker's own, the same in every log
+
+
+class TopicFacts(NamedTuple):
+    """A topic and how many queues it has."""
+
+    topic_id: int
+    name: str
+    queues: int
+    deleted: bool = False
+
+
+class QueueKey(NamedTuple):
+    """A queue of this log."""
+
+    topic_id: int
+    queue_id: int
+
+
+class State:
+    """Everything that control records have said so far, and each queue's range."""
+
+    def __init__(self) -> None:
+        self.topics: dict[int, TopicFacts] = {CONTROL_TOPIC_ID: TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1)}
+        # For each name the latest topic that had it, deleted or not.
+        self.topic_ids: dict[str, int] = {CONTROL_TOPIC: CONTROL_TOPIC_ID}
+        self.least: dict[QueueKey, int] = {}
+        self.next: dict[QueueKey, int] = {}
+        self.group_offsets: dict[tuple[str, QueueKey], int] = {}
+
+    @property
+    def free_topic_id(self) -> int:
+        """The number that a topic created now gets: never one that was used before, while its topic is known."""
+        return max(_FIRST_FREE_TOPIC_ID - 1, *self.topics) + 1
+
+    def apply(self, control: Control) -> None:
+        """Take in one change."""
+        match control.WhichOneof("change"):
+            case "topic_created":
+                self._continue_queues(control.topic_created.topic)
+                self._put_topic(control.topic_created.topic)
+            case "topic_deleted":
+                facts = self.topics.get(control.topic_deleted.topic_id)
+                if facts is not None:
+                    self.topics[facts.topic_id] = facts._replace(deleted=True)
+            case "offsets_committed":
+                for offset in control.offsets_committed.offsets:
+                    self._put_offset(offset)
+            case _:
+                pass  # the parts of a snapshot say nothing new; later kinds of change are for later readers
+
+    def placed(self, key: QueueKey, next_offset: int) -> None:
+        """A queue has grown to ``next_offset``."""
+        self.next[key] = next_offset
+        self.least.setdefault(key, 0)
+
+    def topic(self, name: str) -> TopicFacts | None:
+        """The topic of that name, if there is one now."""
+        facts = self.topics.get(self.topic_ids.get(name, -1))
+        return None if facts is None or facts.deleted else facts
+
+    def _continue_queues(self, topic: Topic) -> None:
+        """A topic that is created again goes on with its offsets where the one before it ended."""
+        before = self.topic_ids.get(topic.name)
+        for queue_id in range(topic.queues):
+            old, new = QueueKey(before or 0, queue_id), QueueKey(topic.topic_id, queue_id)
+            if old in self.next and new not in self.next:
+                self.next[new] = self.least[new] = self.next[old]
+
+    def _put_topic(self, topic: Topic) -> None:
+        self.topics[topic.topic_id] = TopicFacts(topic.topic_id, topic.name, topic.queues, topic.deleted)
+        self.topic_ids[topic.name] = max(topic.topic_id, self.topic_ids.get(topic.name, 0))
+
+    def _put_offset(self, offset: GroupOffset) -> None:
+        self.group_offsets[offset.group, QueueKey(offset.topic_id, offset.queue_id)] = offset.offset
+
+    def rows(self) -> Iterator[Row]:
+        """All of it, in one order whatever the order in which it came."""
+        for topic_id in sorted(self.topics):
+            facts = self.topics[topic_id]
+            yield Row(topic=Topic(topic_id=topic_id, name=facts.name, queues=facts.queues, deleted=facts.deleted))
+        for key in sorted(self.next):
+            yield Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=self.least[key], next=self.next[key]))
+        for group, key in sorted(self.group_offsets):
+            offset = self.group_offsets[group, key]
+            yield Row(group_offset=GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset))
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Row]) -> State:
+        state = cls()
+        for row in rows:
+            match row.WhichOneof("row"):
+                case "topic":
+                    state._put_topic(row.topic)
+                case "queue":
+                    key = QueueKey(row.queue.topic_id, row.queue.queue_id)
+                    state.least[key], state.next[key] = row.queue.least, row.queue.next
+                case "group_offset":
+                    state._put_offset(row.group_offset)
+        return state
