@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -13,17 +14,17 @@ from litemq import __version__
 from litemq.cli import bench
 from litemq.errors import LiteMQError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="litemq",
     help="LiteMQ: a message queue for Python teams, whose log is a table for Spark.",
     epilog="Exit codes: 0 done, 1 failed or a goal was missed, 2 wrong usage, 130 interrupted.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LITEMQ"},
@@ -41,23 +42,39 @@ def _print_version(wanted: bool) -> None:
 def root(
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, show_envvar=False),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True, allow_from_autoenv=False),
     ] = False,
 ) -> None:
     """LiteMQ: a message queue for Python teams, whose log is a table for Spark."""
 
 
-def main() -> None:
-    """Run the command; an error of ours is one line that says what to do, never a traceback."""
+def run() -> None:
+    """Run the command; an error is one line that says what to do, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another one
     try:
-        app(standalone_mode=True)
+        try:
+            app(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
     except LiteMQError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error[/] {type(error).__name__}: ", end="")
-        sys.stderr.write(f"{error}\n")
+        _say(f"{type(error).__name__}: {error}")
         sys.exit(EXIT_FAILED)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader went away (`litemq … | head`): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _forget_output()
+        _say(str(error))
+        sys.exit(EXIT_FAILED)
+
+
+def _say(message: str) -> None:
+    Console(stderr=True, highlight=False).print("[bold red]error[/]", end=" ")
+    sys.stderr.write(f"{message}\n")
+
+
+def _forget_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

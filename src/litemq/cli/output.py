@@ -1,4 +1,4 @@
-"""How a command answers: a table for people, JSON or YAML for programs."""
+"""How a command answers: a table for people, JSON for programs."""
 
 from __future__ import annotations
 

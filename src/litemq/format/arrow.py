@@ -41,6 +41,7 @@ Longs = npt.NDArray[np.int64]
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _STRINGS: Final = pa.list_(pa.field("element", pa.string()))
 _MAP: Final = pa.map_(pa.string(), pa.string())
+_PLAIN_BYTES: Final = 64 << 20  # decompressed bodies in one batch
 _CHUNK: Final = 8192  # records at a time: their headers and positions stay in the cache
 
 SCHEMA: Final = pa.schema(
@@ -287,41 +288,54 @@ def to_record_batch(
     columns: RecordColumns | RecordColumnsV1,
     names: Sequence[str] | None = None,
     *,
-    decompress_bodies: bool = False,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    bodies: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Valid records as one record batch: all columns of ``SCHEMA``, or those that are named, in that order.
 
-    What is not named is not copied. With ``decompress_bodies`` the bodies are plain; ``flags`` still says how they were stored.
+    What is not named is not copied. ``bodies`` takes the place of the bodies as they are stored.
     """
-    chosen = SCHEMA.names if names is None else list(names)
-    unknown = [name for name in chosen if name not in _MAKERS]
-    if unknown:
-        raise InvalidArgumentError(f"no column {', '.join(map(repr, unknown))}: choose from {', '.join(SCHEMA.names)}")
+    chosen = _checked_names(names)
     if columns.data.size >= 1 << 31:
         raise InvalidArgumentError(f"a buffer of {columns.data.size} bytes: Arrow's offsets allow less than 2 GiB, so read it in parts")
     arrays = []
     for name in chosen:
-        if isinstance(columns, RecordColumnsV1):
+        if name == "body" and bodies is not None:
+            arrays.append(bodies)
+        elif isinstance(columns, RecordColumnsV1):
             arrays.append(_MAKERS_V1[name](columns))
-        elif name == "body" and decompress_bodies:
-            arrays.append(_plain_bodies(columns, max_body_bytes))
         else:
             arrays.append(_MAKERS[name](columns))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in chosen]))
 
 
-def _plain_bodies(columns: RecordColumns, max_body_bytes: int) -> pa.Array:
-    codecs = columns.words[:, Word.FLAGS]
-    if not codecs.any():
-        return _MAKERS["body"](columns)
+def _checked_names(names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return list(SCHEMA.names)
+    if isinstance(names, str) or not names:
+        raise InvalidArgumentError(f"names={names!r}: pass a list with at least one column; without it there would be no rows to count")
+    unknown = [name for name in names if name not in _MAKERS]
+    if unknown:
+        raise InvalidArgumentError(f"no column {', '.join(map(repr, unknown))}: choose from {', '.join(SCHEMA.names)}")
+    return list(names)
+
+
+def _plain_bodies(columns: RecordColumns, max_body_bytes: int) -> Iterator[tuple[int, int, pa.Array]]:
+    """The decompressed bodies of records ``first … behind``, in runs that do not grow much beyond a bound, however small they came."""
     view = memoryview(columns.buffer)
-    bodies = []
-    for codec, begin, length in zip(codecs.tolist(), *(part.tolist() for part in columns.part("body")), strict=True):
+    bodies: list[bytes] = []
+    first = size = 0
+    parts = zip(columns.words[:, Word.FLAGS].tolist(), *(part.tolist() for part in columns.part("body")), strict=True)
+    for number, (codec, begin, length) in enumerate(parts):
         body = bytes(view[begin : begin + length])
         # An encrypted body was compressed first; whoever can decrypt it decompresses it.
         bodies.append(body if codec & 0b1000 else decompress(body, BodyCodec(codec), max_bytes=max_body_bytes))
-    return pa.array(bodies, pa.binary())
+        size += len(bodies[-1])
+        if size >= _PLAIN_BYTES:
+            yield first, number + 1, pa.array(bodies, pa.binary())
+            bodies = []
+            first, size = number + 1, 0
+    if bodies:
+        yield first, first + len(bodies), pa.array(bodies, pa.binary())
 
 
 def decode_batches(
@@ -331,12 +345,15 @@ def decode_batches(
     version: Version = 2,
     verify_crc: bool = True,
     decompress_bodies: bool = False,
+    max_body_bytes: int = MAX_BODY_BYTES,
     limits: RecordLimits = DEFAULT_LIMITS,
 ) -> Iterator[pa.RecordBatch]:
     """A buffer of stored records as record batches of some thousand rows, up to the end of the log or the end of the buffer.
 
-    Raises ``RecordFormatError`` at the first record that is not valid, and where the buffer ends inside a record.
+    With ``decompress_bodies`` the bodies are plain, none larger than ``max_body_bytes``, and a batch has fewer rows where they are large;
+    ``flags`` still says how they were stored. Raises ``RecordFormatError`` at the first record that is not valid, and where the buffer ends inside a record.
     """
+    _checked_names(names)
     found = scan(buffer, version=version, limits=limits)
     for begin in range(0, found.starts.size, _CHUNK):
         starts = found.starts[begin : begin + _CHUNK]
@@ -349,7 +366,11 @@ def decode_batches(
             faults = find_faults_v1(columns, limits=limits)
         if faults.size:
             raise _explain(buffer, int(starts[faults[0]]), version, verify_crc=verify_crc, limits=limits)
-        yield to_record_batch(columns, names, decompress_bodies=decompress_bodies)
+        if isinstance(columns, RecordColumns) and decompress_bodies and columns.set_anywhere[Word.FLAGS]:
+            for first, behind, bodies in _plain_bodies(columns, max_body_bytes):
+                yield to_record_batch(columns.subset(np.arange(first, behind)), names, bodies=bodies)
+        else:
+            yield to_record_batch(columns, names)
     if found.stop in (ScanStop.BROKEN, ScanStop.INCOMPLETE):
         raise _explain(buffer, found.end, version, verify_crc=verify_crc, limits=limits)
 

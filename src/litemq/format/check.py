@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import RecordFormatError
+from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.alike import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
 from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word
 from litemq.format.crc import crc32c_of_records, crc32c_of_rows, crc32c_of_strings
@@ -23,9 +23,9 @@ from litemq.format.limits import (
 )
 from litemq.format.record import FIXED_BYTES, PRODUCER_BYTES_AT, SEVERAL_TAGS, STAMPED_BYTES_AT, Buffer, Problem, Stage, decode_record
 from litemq.format.scan import ScanStop, scan
-from litemq.format.strings import ListColumn, Strings, all_alike, all_utf8, nonascii, spread
+from litemq.format.strings import ListColumn, Strings, all_alike, all_utf8, nonascii, rows_at, spread
 
-__all__ = ["check_batch", "explain", "find_faults"]
+__all__ = ["are_of_topic", "check_batch", "explain", "find_faults"]
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -44,6 +44,14 @@ def check_batch(buffer: Buffer, *, stage: Stage = Stage.SENT, limits: RecordLimi
     if found.stop is not ScanStop.END:
         raise explain(buffer, found.end, stage=stage, limits=limits)
     return columns
+
+
+def are_of_topic(columns: RecordColumns, topic: bytes) -> bool:
+    """Whether all of some valid records were written for one topic."""
+    topics = columns.part("topic")
+    if (topics.lengths != len(topic)).any():
+        return False
+    return rows_at(columns.data, topics.positions, len(topic)).tobytes() == topic * len(columns)
 
 
 def explain(
@@ -66,6 +74,8 @@ def find_faults(
     columns: RecordColumns, *, stage: Stage = Stage.STORED, verify_crc: bool = True, limits: RecordLimits = DEFAULT_LIMITS
 ) -> Numbers:
     """The numbers of the records that are not valid, rising. None: the whole batch may be believed."""
+    if not isinstance(stage, Stage):
+        raise InvalidArgumentError(f"stage={stage!r}: choose Stage.SENT or Stage.STORED")
     if len(columns) == 0:
         return np.empty(0, np.int64)
     if is_sound_but_for_crcs(columns, stage, limits):

@@ -8,13 +8,15 @@ from typing import Final
 import lz4.frame
 import zstandard
 
-from litemq.errors import BodyCodecError, BodyTooLargeError
+from litemq.errors import BodyCodecError, BodyTooLargeError, InvalidArgumentError
 from litemq.types import BodyCodec
 
 __all__ = ["MAX_BODY_BYTES", "compress", "decompress"]
 
 # What a body may grow to unless the caller says otherwise: the largest record that can be configured.
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+_LARGEST: Final = 1 << 31  # what one column of Arrow can hold
+_LZ4_FRAME: Final = bytes.fromhex("04224d18")  # not one of the frames that hold nothing and are skipped
 
 
 class _Contexts(threading.local):
@@ -30,7 +32,7 @@ _contexts = _Contexts()
 
 def compress(body: bytes, codec: BodyCodec) -> bytes:
     """The body as one frame of the codec."""
-    match codec:
+    match _known(codec):
         case BodyCodec.NONE:
             return body
         case BodyCodec.LZ4:
@@ -42,7 +44,8 @@ def compress(body: bytes, codec: BodyCodec) -> bytes:
 
 def decompress(body: bytes, codec: BodyCodec, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """What ``compress`` was given. A frame that is damaged, followed by anything, or grows beyond ``max_bytes`` raises."""
-    match codec:
+    max_bytes = min(max_bytes, _LARGEST)
+    match _known(codec):
         case BodyCodec.NONE:
             return body
         case BodyCodec.LZ4:
@@ -51,7 +54,16 @@ def decompress(body: bytes, codec: BodyCodec, *, max_bytes: int = MAX_BODY_BYTES
             return _decompress_zstd(body, max_bytes)
 
 
+def _known(codec: BodyCodec) -> BodyCodec:
+    try:
+        return BodyCodec(codec)
+    except ValueError:
+        raise InvalidArgumentError(f"codec={codec!r}: choose {', '.join(map(str, BodyCodec))}") from None
+
+
 def _decompress_lz4(body: bytes, max_bytes: int) -> bytes:
+    if body[:4] != _LZ4_FRAME:
+        raise BodyCodecError("not an lz4 frame")
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
         plain: bytes = decompressor.decompress(body, max_length=max_bytes + 1)

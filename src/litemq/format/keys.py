@@ -47,13 +47,10 @@ def hash_keys(columns: RecordColumns) -> KeyHashes:
     if count and all_alike(columns.data, topics):
         prefix = _prefix(view, topics, 0)
         return KeyHashes(crc32c_of_strings(columns.data, *strings, prefix), owners)
-    hashes = np.empty(owners.size, np.uint32)
-    prefixes: dict[bytes, list[int]] = {}
-    for number in range(count):
-        prefixes.setdefault(_prefix(view, topics, number), []).append(number)
-    for prefix, numbers in prefixes.items():
-        chosen = np.isin(owners, numbers)
-        hashes[chosen] = crc32c_of_strings(columns.data, *strings.chosen(chosen), prefix)
+    # Several topics: the checksum goes on from its topic's, one call a key.
+    seeds = [crc32c(_prefix(view, topics, number)) for number in range(count)]
+    each = zip(owners.tolist(), strings.positions.tolist(), strings.lengths.tolist(), strict=True)
+    hashes = np.fromiter((crc32c(view[p : p + n], seeds[owner]) for owner, p, n in each), np.uint32, owners.size)
     return KeyHashes(hashes, owners)
 
 

@@ -82,6 +82,7 @@ __all__ = [
     "Problem",
     "RecordTemplate",
     "Stage",
+    "check_buffer",
     "decode_list",
     "decode_record",
     "encode_record",
@@ -153,6 +154,14 @@ _LEVELS: Final = tuple(Durability)
 _CODECS: Final = tuple(BodyCodec)
 
 
+def check_buffer(buffer: Buffer) -> None:
+    """A view whose items are not single bytes in a row would be counted and cut in items, not bytes."""
+    if isinstance(buffer, memoryview) and (buffer.itemsize != 1 or not buffer.c_contiguous or buffer.ndim != 1):
+        raise InvalidArgumentError("a memoryview must be a plain run of bytes: cast it to 'B', and copy it where it has gaps")
+    if not isinstance(buffer, (bytes, bytearray, memoryview)):
+        raise InvalidArgumentError(f"{type(buffer).__name__} is no buffer: pass bytes, a bytearray or a memoryview")
+
+
 class Stage(Enum):
     """Where in its life a record is read: before the broker has stamped it, or after."""
 
@@ -198,6 +207,8 @@ def hash_tags(tags: Iterable[bytes]) -> int:
 
 
 def _utf8(value: str, what: str, most: int) -> bytes:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what}: {value!r} is no string")
     try:
         encoded = value.encode()
     except UnicodeEncodeError as error:
@@ -208,8 +219,8 @@ def _utf8(value: str, what: str, most: int) -> bytes:
 
 
 def _in_range(value: int, what: str, least: int, most: int) -> int:
-    if not least <= value <= most:
-        raise InvalidArgumentError(f"{what}={value}: choose {least} … {most}")
+    if not isinstance(value, int) or not least <= value <= most:
+        raise InvalidArgumentError(f"{what}={value!r}: choose a whole number, {least} … {most}")
     return value
 
 
@@ -258,7 +269,11 @@ class RecordTemplate:
         self._properties = _encode_properties(properties or {})
         self._born_host = _utf8(born_host, "born_host", 0xFFFF)
         self._producer_id = _in_range(producer_id, "producer_id", 0, _U64_MAX)
-        self._shared = (hash_tags(encoded_tags), _in_range(priority, "priority", 0, 255), int(Durability(reliability)))
+        self._shared = (
+            hash_tags(encoded_tags),
+            _in_range(priority, "priority", 0, 255),
+            _in_range(reliability, "reliability", 0, max(Durability)),
+        )
         self._limits = limits
         # What a plain message adds nothing to.
         self._attributes = self._pack_attributes(MessageType.NORMAL, BodyCodec.NONE, encrypted=False)
@@ -266,6 +281,10 @@ class RecordTemplate:
 
     def _pack_attributes(self, message_type: MessageType, codec: BodyCodec, *, encrypted: bool) -> bytes:
         tag_hash, priority, reliability = self._shared
+        try:
+            message_type, codec = MessageType(message_type), BodyCodec(codec)
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from None
         return _ATTRIBUTES.pack(tag_hash, codec | _ENCRYPTED if encrypted else codec, message_type, priority, reliability, 0)
 
     def _pack_middle(self, transaction_id: str, sharding_key: str) -> tuple[bytes, bytes]:
@@ -293,12 +312,18 @@ class RecordTemplate:
         encrypted: bool = False,
     ) -> bytes:
         """The record's bytes as a producer sends them: the broker's fields are zero."""
+        if type(body) is not bytes:
+            if not isinstance(body, (bytes, bytearray)):
+                raise InvalidArgumentError(f"a body is bytes, not {type(body).__name__}")
+            body = bytes(body)
+        if not isinstance(message_id, str):
+            raise InvalidArgumentError(f"message_id={message_id!r} is no string")
         encoded_id = message_id.encode() if message_id.isascii() else _utf8(message_id, "message_id", MAX_MESSAGE_ID_BYTES)
         if len(encoded_id) > MAX_MESSAGE_ID_BYTES:
             _utf8(message_id, "message_id", MAX_MESSAGE_ID_BYTES)
         if not keys:
             encoded_keys = b""
-        elif len(keys) == 1 and len(keys[0]) <= MAX_KEY_BYTES and keys[0].isascii() and not isinstance(keys, str):
+        elif len(keys) == 1 and type(keys[0]) is str and len(keys[0]) <= MAX_KEY_BYTES and keys[0].isascii() and not isinstance(keys, str):
             encoded_keys = _PREFIX[len(keys[0])] + keys[0].encode()
         else:
             encoded_keys = _encode_list(keys, "key", MAX_KEYS, MAX_KEY_BYTES)[0]
@@ -320,19 +345,22 @@ class RecordTemplate:
                 _in_range(value, what, 0, LATEST_TIME_MS)
         if not 0 <= sequence <= _U64_MAX:
             _in_range(sequence, "sequence", 0, _U64_MAX)
-        fixed = _SENT.pack(
-            born_timestamp,
-            delay_time,
-            expire_at,
-            self._producer_id,
-            sequence,
-            attributes,
-            len(encoded_id),
-            lengths,
-            len(encoded_keys),
-            len(properties),
-            len(body),
-        )
+        try:
+            fixed = _SENT.pack(
+                born_timestamp,
+                delay_time,
+                expire_at,
+                self._producer_id,
+                sequence,
+                attributes,
+                len(encoded_id),
+                lengths,
+                len(encoded_keys),
+                len(properties),
+                len(body),
+            )
+        except struct.error:
+            raise InvalidArgumentError("born_timestamp, delay_time, expire_at and sequence are whole numbers") from None
         tail = b"".join((fixed, encoded_id, middle, encoded_keys, properties, body, _PADDING[size - length]))
         return _UNSTAMPED_HEAD.pack(size, MAGIC, crc32c(tail)) + tail
 
@@ -359,8 +387,8 @@ def encode_record(record: Record, stamp: Stamp | None = None, *, limits: RecordL
         expire_at=record.expire_at,
         transaction_id=record.transaction_id,
         sharding_key=record.sharding_key,
-        message_type=MessageType(record.type),
-        codec=BodyCodec(record.codec),
+        message_type=record.type,
+        codec=record.codec,
         encrypted=record.encrypted,
     )
     if stamp is None:
@@ -379,6 +407,8 @@ def stamp_record(buffer: bytearray | memoryview, position: int, stamp: Stamp) ->
     for what, value in (("topic_id", stamp.topic_id), ("queue_id", stamp.queue_id), ("epoch", stamp.epoch)):
         _in_range(value, what, 0, 0xFFFFFFFF)
     _in_range(stamp.consume_count, "consume_count", 0, 0xFFFF)
+    if not 0 <= position <= len(buffer) - FIXED_BYTES:
+        raise InvalidArgumentError(f"no record begins at byte {position} of {len(buffer)}")
     fields = _STAMP.pack(*stamp[:7], RecordKind(stamp.kind), 0, stamp.consume_count)
     _CRC.pack_into(buffer, position + STAMP_AT, crc32c(fields))
     buffer[position + STAMPED_BYTES_AT : position + PRODUCER_BYTES_AT] = fields
@@ -396,8 +426,12 @@ def decode_record(
     limits: RecordLimits = DEFAULT_LIMITS,
 ) -> StoredRecord:
     """The record that begins at ``position``, checked whole; raises ``RecordFormatError`` for anything else."""
+    if type(buffer) is not bytes:
+        check_buffer(buffer)
     end = len(buffer)
-    if position < 0 or end - position < FIXED_BYTES:
+    if position < 0:
+        raise InvalidArgumentError(f"position={position}: a record begins at 0 or later")
+    if end - position < FIXED_BYTES:
         _refuse(Problem.TRUNCATED, position, f"{max(0, end - position)} bytes are left, a record has at least {FIXED_BYTES}")
     (
         size,
@@ -466,10 +500,12 @@ def decode_record(
         if kind > 7 or zero_1 or commitlog_offset < 0 or queue_offset < 0 or origin < -1 or not 0 <= store_timestamp <= LATEST_TIME_MS:
             _refuse(Problem.STAMP, position, "a field of the broker's is out of range")
         stamp = Stamp(commitlog_offset, queue_offset, store_timestamp, origin, topic_id, queue_id, epoch, _KINDS[kind], consume_count)
-    else:
+    elif stage is Stage.SENT:
         if raw[STAMP_AT:PRODUCER_BYTES_AT] != _UNSTAMPED:
             _refuse(Problem.STAMP, position, "a producer may not write the broker's fields")
         stamp = None
+    else:
+        raise InvalidArgumentError(f"stage={stage!r}: choose Stage.SENT or Stage.STORED")
 
     if (
         message_type > 4

@@ -93,12 +93,19 @@ _KIND_OF_STATUS: Final = {
 }
 
 
-def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None = None) -> bytes:
+def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None = None, *, limits: RecordLimits = DEFAULT_LIMITS) -> bytes:
     """A record's bytes in version 1. ``store_size`` is computed; a compressed or encrypted body cannot be told there and is refused."""
     if facts is None:
         facts = ConsumerFacts(broadcast=record.type is MessageType.BROADCAST)
-    if record.codec is not BodyCodec.NONE or record.encrypted:
+    if record.codec != BodyCodec.NONE or record.encrypted:
         raise InvalidArgumentError("version 1 has no place for a body's codec: decompress and decrypt the body first")
+    if any(isinstance(strings, str) for strings in (record.tags, record.keys)):
+        raise InvalidArgumentError("tags and keys are sequences of strings, not one string")
+    if stamp.queue_offset < 0 or stamp.commitlog_offset < 0:
+        raise InvalidArgumentError("an offset in version 1 is never negative")
+    times = (record.delay_time, record.born_timestamp, stamp.store_timestamp, facts.consume_start_time, facts.consume_end_time)
+    if min(times) < 0 or max(times) > LATEST_TIME_MS:
+        raise InvalidArgumentError(f"a time in version 1 is 0 … {LATEST_TIME_MS}")
     try:
         data = b"".join(
             (
@@ -111,17 +118,19 @@ def encode_record_v1(record: Record, stamp: Stamp, facts: ConsumerFacts | None =
                 *(_string(text) for pair in record.properties.items() for text in pair),
                 _U32.pack(len(record.body)),
                 record.body,
-                _MEANING.pack(record.type, record.priority, record.reliability, record.delay_time),
+                _MEANING.pack(MessageType(record.type), record.priority, Durability(record.reliability), record.delay_time),
                 _string(record.transaction_id),
-                bytes([facts.status]),
+                bytes([MessageStatus(facts.status)]),
                 _string(record.sharding_key),
-                bytes([facts.broadcast]),
+                bytes([bool(facts.broadcast)]),
                 struct.pack(">Q", record.born_timestamp),
                 _string(record.born_host),
                 _string(facts.store_host),
             )
         )
         size = 4 + len(data) + _PLACE.size
+        if size > limits.max_record_bytes:
+            raise InvalidArgumentError(f"record of {size} bytes: at most {limits.max_record_bytes} are allowed (version 1)")
         place = _PLACE.pack(
             stamp.queue_id,
             stamp.queue_offset,

@@ -13,8 +13,9 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from litemq.errors import InvalidArgumentError
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
-from litemq.format.record import BLANK_MAGIC, FIXED_BYTES, MAGIC, Buffer
+from litemq.format.record import BLANK_MAGIC, FIXED_BYTES, MAGIC, Buffer, check_buffer
 from litemq.format.record_v1 import MAGIC_V1, MIN_BYTES_V1
 
 __all__ = ["Scan", "ScanStop", "Version", "scan", "scan_lanes"]
@@ -33,7 +34,7 @@ class ScanStop(Enum):
 
     END = "the buffer ends with a whole record"
     ZERO = "a zero size: the end of the log"
-    BLANK = "a blank record: the rest of the segment is unused"
+    BLANK = "a blank record that reaches the end of what was read: the rest of the segment is unused"
     INCOMPLETE = "the buffer ends inside a record"
     BROKEN = "these bytes are not a record"
 
@@ -58,9 +59,14 @@ _SHAPES: Final[dict[Version, _Shape]] = {2: _Shape(MAGIC, FIXED_BYTES, 0, 7), 1:
 
 def scan(buffer: Buffer, begin: int = 0, end: int | None = None, *, version: Version = 2, limits: RecordLimits = DEFAULT_LIMITS) -> Scan:
     """Find the records of ``buffer[begin:end]`` one after another."""
+    if version not in _SHAPES:
+        raise InvalidArgumentError(f"version={version!r}: records have version 1 or 2")
+    check_buffer(buffer)
     magic_wanted, least, prefix, mask = _SHAPES[version]
     most = limits.max_record_bytes
     end = len(buffer) if end is None else end
+    if not 0 <= begin <= end <= len(buffer):
+        raise InvalidArgumentError(f"bytes {begin} … {end} of a buffer of {len(buffer)}")
     unpack = _SIZE_AND_MAGIC.unpack_from
     pieces: list[npt.NDArray[np.int64]] = []
     starts: list[int] = []
@@ -84,7 +90,7 @@ def scan(buffer: Buffer, begin: int = 0, end: int | None = None, *, version: Ver
         size, magic = unpack(buffer, at)
         size += prefix
         if magic != magic_wanted or size < least or size & mask or size > most:
-            return Scan(_joined(pieces, starts), at, _stop_at(size - prefix, magic))
+            return Scan(_joined(pieces, starts), at, _stop_at(buffer, at, end, size - prefix, magic))
         following = at + size
         if following > end:
             return Scan(_joined(pieces, starts), at, ScanStop.INCOMPLETE)
@@ -130,10 +136,12 @@ def _joined(pieces: list[npt.NDArray[np.int64]], starts: list[int]) -> npt.NDArr
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def _stop_at(size_field: int, magic: int) -> ScanStop:
-    if size_field == 0:
+def _stop_at(buffer: Buffer, at: int, end: int, size_field: int, magic: int) -> ScanStop:
+    """An end of the log and a blank record are zeros where a damaged record is not: neither is one flipped bit away from a record."""
+    if size_field == 0 and magic == 0:
         return ScanStop.ZERO
-    if magic == BLANK_MAGIC and size_field >= 8:
+    rest = np.frombuffer(buffer, np.uint8)[at + 8 : min(end, at + size_field)]
+    if magic == BLANK_MAGIC and size_field >= 8 and at + size_field >= end and not rest.any():
         return ScanStop.BLANK
     return ScanStop.BROKEN
 
@@ -151,6 +159,9 @@ def scan_lanes(
     The answer is that of ``scan`` from the first lane. Where the lanes do not meet each other exactly, ``scan`` gives it.
     """
     end = len(buffer) if end is None else end
+    if end > len(buffer) or not np.issubdtype(np.asarray(lanes).dtype, np.integer):
+        raise InvalidArgumentError(f"lanes are numbers of bytes, rising, in a buffer of {len(buffer)}")
+    lanes = np.asarray(lanes, np.int64)
     if lanes.size == 0 or int(lanes[0]) < 0 or int(lanes[-1]) > end - 8 or np.any(lanes[1:] <= lanes[:-1]):
         first = int(lanes[0]) if lanes.size and int(lanes[0]) >= 0 else 0
         return scan(buffer, first, end, version=version, limits=limits)

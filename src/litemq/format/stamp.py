@@ -16,15 +16,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from litemq.errors import InvalidArgumentError
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c_of_rows
 from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT
-from litemq.types import RecordKind
+from litemq.types import LATEST_TIME_MS, RecordKind
 
 __all__ = ["QUEUE_ENTRY", "QueueRuns", "one_queue_run", "queue_entries", "queue_runs", "stamp_batch"]
 
 QUEUE_ENTRY: Final = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_hash", ">u4"), ("store_timestamp", ">i8")])
 
+_U32_MAX: Final = 0xFFFFFFFF
+_I64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 _U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
 _STAMP: Final = np.dtype((np.void, PRODUCER_BYTES_AT - STAMP_AT))
 
@@ -61,7 +64,7 @@ def queue_runs(topic_ids: Longs, queue_ids: Longs) -> QueueRuns:
     if count == 0:
         empty = np.empty(0, np.int64)
         return QueueRuns(empty, empty, empty, np.zeros(1, np.int64))
-    queues = topic_ids << 32 | queue_ids
+    queues = topic_ids.astype(np.int64) << 32 | queue_ids.astype(np.int64)
     if (queues == queues[0]).all():
         return one_queue_run(int(topic_ids[0]), int(queue_ids[0]), count)
     order = np.argsort(queues, kind="stable")
@@ -89,6 +92,20 @@ def stamp_batch(
     ``columns`` goes on showing what the records said before.
     """
     count = len(columns)
+    if not columns.data.flags.writeable:
+        raise InvalidArgumentError("records are stamped in place: pass a bytearray, not bytes")
+    for what, value, least, most in (
+        ("commitlog_offsets", commitlog_offsets, 0, _I64_MAX),
+        ("queue_offsets", queue_offsets, 0, _I64_MAX),
+        ("topic_ids", topic_ids, 0, _U32_MAX),
+        ("queue_ids", queue_ids, 0, _U32_MAX),
+        ("store_timestamp", store_timestamp, 0, LATEST_TIME_MS),
+        ("epoch", epoch, 0, _U32_MAX),
+        ("kinds", kinds, 0, max(RecordKind)),
+        ("origins", origins, -1, _I64_MAX),
+        ("consume_counts", consume_counts, 0, 0xFFFF),
+    ):
+        _check(what, value, count, least, most)
     # Bytes 16 … 64 are six numbers of 64 bits, the last two made of the smaller fields.
     fields = np.empty((count, 6), ">u8")
     fields[:, 0] = commitlog_offsets
@@ -104,6 +121,20 @@ def stamp_batch(
     stamps[:, 4:] = fields.view(np.uint8)
     everywhere = np.ndarray((columns.data.size - _STAMP.itemsize + 1,), _STAMP, columns.buffer, 0, (1,))
     everywhere[columns.starts + STAMP_AT] = stamps.view(_STAMP)[:, 0]
+
+
+def _check(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
+    """One whole number for all records, or a column with one each, within the field's range."""
+    if isinstance(value, int):
+        low = high = value
+    elif isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (count,):
+        if count == 0:
+            return
+        low, high = int(value.min()), int(value.max())
+    else:
+        raise InvalidArgumentError(f"{what}: pass a whole number, or an int64 array with one for each of {count} records")
+    if low < least or high > most:
+        raise InvalidArgumentError(f"{what} of {low} … {high}: choose {least} … {most}")
 
 
 def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int:

@@ -31,8 +31,8 @@ _LEAST_SEGMENT: Final = 4096
 def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
     """A segment holds at least one record of the largest size, and ends on a multiple of eight."""
     least = max(_LEAST_SEGMENT, largest_record)
-    if segment_bytes % 8 or segment_bytes < least:
-        raise InvalidArgumentError(f"segment_bytes={segment_bytes}: choose a multiple of 8 of at least {least}")
+    if not isinstance(segment_bytes, int) or segment_bytes % 8 or segment_bytes < least:
+        raise InvalidArgumentError(f"segment_bytes={segment_bytes!r}: choose a multiple of 8 of at least {least}")
 
 
 class CommitLog:
@@ -53,6 +53,8 @@ class CommitLog:
 
     def place(self, sizes: Longs) -> Longs:
         """Where records of these sizes will stand if they are written next."""
+        if sizes.size and int(sizes.max()) > self._segment_bytes:
+            raise InvalidArgumentError(f"a record of {int(sizes.max())} bytes does not fit a segment of {self._segment_bytes}")
         offsets = np.cumsum(sizes) - sizes + self.end
         segment_end = self._segment_end()
         first = 0
@@ -68,10 +70,12 @@ class CommitLog:
         return last.end if last is not None and self.end < last.end else self.end + self._segment_bytes
 
     def write(self, data: bytes | bytearray | memoryview, starts: Longs, sizes: Longs, offsets: Longs) -> list[Segment]:
-        """Write stamped records where ``place`` put them, and return the segments that are dirty now.
+        """Write stamped records, one behind another in ``data``, where ``place`` put them; returns the segments that are dirty now.
 
         All of them are written, or none: what a failed write left is cut off again.
         """
+        if sizes.size == 0 or (starts[1:] != starts[:-1] + sizes[:-1]).any():
+            raise InvalidArgumentError("records to be written stand one behind another, at least one")
         if self.failure is not None:
             raise StoreFailedError(self.failure)
         view = memoryview(data)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from litemq.format.limits import RecordLimits
+from litemq.errors import InvalidArgumentError
+from litemq.format.limits import LARGEST_RECORD, RecordLimits
 from litemq.storage.commitlog import check_segment_bytes
 
 __all__ = ["StoreConfig"]
@@ -18,14 +19,12 @@ class StoreConfig:
     max_record_bytes: int = 4 << 20
 
     def __post_init__(self) -> None:
-        check_segment_bytes(self.segment_bytes, self.stored_limits.max_record_bytes)
+        if not isinstance(self.max_record_bytes, int) or not 1024 <= self.max_record_bytes <= LARGEST_RECORD:
+            raise InvalidArgumentError(f"max_record_bytes={self.max_record_bytes!r}: choose 1024 … {LARGEST_RECORD}")
+        # The broker's own records, a dead letter or a part of a snapshot, may exceed what producers may send.
+        check_segment_bytes(self.segment_bytes, self.max_record_bytes + 64 * 1024)
 
     @property
     def sent_limits(self) -> RecordLimits:
         """For what producers send."""
         return RecordLimits(self.max_record_bytes)
-
-    @property
-    def stored_limits(self) -> RecordLimits:
-        """For what is read back."""
-        return self.sent_limits.for_stored()

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError
-from litemq.format.check import check_batch
+from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns, Word
+from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, encode_record
 from litemq.format.stamp import QueueRuns, one_queue_run, queue_entries, queue_runs, stamp_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
@@ -77,7 +78,7 @@ class DiskStore:
                 raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and no snapshot is known")
             return State(), 0
         reader = SnapshotReader(begin)
-        for window in read_log(self._log, begin, self._log.end, self._config.stored_limits):
+        for window in read_log(self._log, begin, self._log.end):
             for control in _controls(window.columns, np.arange(len(window.columns))):
                 try:
                     rows = reader.take(control)
@@ -92,7 +93,7 @@ class DiskStore:
     def _replay(self, as_of: int, queues_applied: int) -> None:
         """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues."""
         begin = max(min(as_of, queues_applied), self._log.start)
-        for window in read_log(self._log, begin, self._log.end, self._config.stored_limits):
+        for window in read_log(self._log, begin, self._log.end):
             columns = window.columns
             kinds = columns.header["kind"]
             offsets = columns.starts + window.base
@@ -138,6 +139,8 @@ class DiskStore:
         columns = check_batch(batch, limits=self._config.sent_limits)
         if len(columns) == 0:
             raise InvalidArgumentError("an empty batch")
+        if not are_of_topic(columns, facts.name.encode()):
+            raise InvalidArgumentError(f"a record in the batch is not of topic {facts.name!r}")
         if isinstance(queue_ids, int):
             runs = one_queue_run(topic_id, queue_ids, len(columns))
         else:
@@ -173,7 +176,7 @@ class DiskStore:
     def _append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
         record = Record(CONTROL_TOPIC, control.SerializeToString(deterministic=True), born_timestamp=self._clock.wall_ms())
-        columns = check_batch(bytearray(encode_record(record, limits=self._config.stored_limits)), limits=self._config.stored_limits)
+        columns = check_batch(bytearray(encode_record(record, limits=STORED_LIMITS)), limits=STORED_LIMITS)
         appended = self._write(columns, one_queue_run(CONTROL_TOPIC_ID, 0, 1), CONTROL_TOPIC_ID, 0, RecordKind.CONTROL)
         self.state.apply(control)
         return appended
@@ -284,10 +287,12 @@ class DiskStore:
 
     def close(self) -> None:
         """Stop cleanly: the next opening has nothing to find out."""
-        if self._log.failure is None:
-            self.snapshot()
-            self.checkpoint()
-        self._files.close()
+        try:
+            if self._log.failure is None:
+                self.snapshot()
+                self.checkpoint()
+        finally:
+            self._files.close()
 
 
 def _controls(columns: RecordColumns, which: Longs) -> list[Control]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from litemq.errors import StoreFailedError
+from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.segment import Segment
 
@@ -88,6 +88,8 @@ class Flusher:
         """Return when everything below ``offset`` is on disk; raise if that will never be."""
         if self.flushed >= offset:
             return
+        if offset > self._log.end:
+            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
         if self._log.failure is not None:
             raise StoreFailedError(self._log.failure)
         loop = asyncio.get_running_loop()
@@ -101,6 +103,8 @@ class Flusher:
 
     def wait(self, offset: int, timeout: float | None = None) -> None:
         """The same for a thread."""
+        if offset > self._log.end:
+            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
         with self._condition:
             done = self._condition.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
         if self.flushed >= offset:

@@ -10,21 +10,41 @@ from litemq.errors import StoreLockedError
 
 __all__ = ["DirectoryLock"]
 
+# A lock of this kind belongs to the process: a child does not inherit it, and so cannot hold it longer than its parent. But the kernel
+# does not keep a process from itself, and closing any descriptor of the file lets go of the lock: what we hold, we do not open again.
+_held: set[tuple[int, int]] = set()
+
 
 class DirectoryLock:
     """Held while the store is open. The kernel lets go of it with the process, however that ends."""
 
     def __init__(self, directory: Path) -> None:
-        self._fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        path = directory / "lock"
+        if path.exists() and _identity(path.stat()) in _held:
+            raise StoreLockedError(f"{directory} is in use by process {os.getpid()}, this one: close it there first")
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
+            self._take(directory)
+        except BaseException:
             os.close(self._fd)
+            raise
+        self._file = _identity(os.fstat(self._fd))
+        _held.add(self._file)
+
+    def _take(self, directory: Path) -> None:
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
             who = f"process {holder}" if holder else "another process"
             raise StoreLockedError(f"{directory} is in use by {who}: stop it first, or choose another data directory") from None
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
+        _held.discard(self._file)
         os.close(self._fd)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

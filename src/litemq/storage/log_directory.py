@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litemq.clock import Clock
+from litemq.errors import StorageError
 from litemq.storage.checkpoint import Checkpoint, CheckpointFile
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.config import StoreConfig
@@ -24,7 +25,7 @@ from litemq.storage.epochs import EpochFile
 from litemq.storage.files import DISK, Disk
 from litemq.storage.flush import Flusher
 from litemq.storage.lock import DirectoryLock
-from litemq.storage.recovery import LogEnd, find_segments, recover_log
+from litemq.storage.recovery import find_segments, recover_log
 
 __all__ = ["LogDirectory", "Projections"]
 
@@ -44,41 +45,42 @@ class LogDirectory:
     def __init__(self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None) -> None:
         self._disk = disk
         self._clock = clock
-        self._directory = directory
-        segments_in = directory / "commitlog"
-        disk.make_directory(segments_in)
-        self._lock = DirectoryLock(directory)
+        self._directory = Path(directory)
+        self._abort = self._directory / "abort"
+        self._closed = False
         try:
-            self._abort = directory / "abort"
-            self._checkpoints = CheckpointFile(disk, directory / "checkpoint")
-            self.recovered = self._recover(segments_in, config)
-            self._mark_open()
-            self.epochs = EpochFile(disk, directory / "epochs")
-            before = self._checkpoints.latest or Checkpoint()
-            self.projections = Projections(before.queues_applied, before.snapshot)
-            at_least = max(before.epoch, self.recovered.last_epoch) + 1
-            self.epoch = self.epochs.begin(self.recovered.offset, host or socket.gethostname(), at_least=at_least)
-            self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
-            self.log = CommitLog(disk, segments_in, self._segments, self.recovered.offset, config.segment_bytes)
-            self.flusher = Flusher(self.log)
-            self.checkpoint()
-        except BaseException:
-            self._lock.release()
-            raise
+            disk.make_directory(self._directory / "commitlog")
+            self._lock = DirectoryLock(self._directory)
+            try:
+                self._open(config, host or socket.gethostname())
+            except BaseException:
+                self._lock.release()
+                raise
+        except OSError as error:
+            raise StorageError(f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})") from error
 
-    def _recover(self, segments_in: Path, config: StoreConfig) -> LogEnd:
+    def _open(self, config: StoreConfig, host: str) -> None:
+        segments_in = self._directory / "commitlog"
+        self._checkpoints = CheckpointFile(self._disk, self._directory / "checkpoint")
+        before = self._checkpoints.latest or Checkpoint()
+        self.projections = Projections(before.queues_applied, before.snapshot)
         clean = not self._abort.exists()
-        latest = self._checkpoints.latest
         for slot in self._checkpoints.damaged_slots:
             _LOG.warning("%s: slot %d was torn or damaged; the other one is used", self._directory / "checkpoint", slot)
-        self._segments = find_segments(self._disk, segments_in, config.segment_bytes)
-        flushed = latest.flushed if latest is not None else None
-        end = recover_log(self._disk, segments_in, self._segments, flushed, config.stored_limits, clean=clean and latest is not None)
+        segments = find_segments(self._disk, segments_in, config.segment_bytes)
+        flushed = before.flushed if self._checkpoints.latest is not None else None
+        self.recovered = recover_log(self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None)
         if not clean:
-            _LOG.info(
-                "%s: recovered after a crash; %d records checked, the log ends at %d", self._directory, end.records_checked, end.offset
-            )
-        return end
+            checked, end = self.recovered.records_checked, self.recovered.offset
+            _LOG.info("%s: recovered after a crash; %d records checked, the log ends at %d", self._directory, checked, end)
+        self._mark_open()
+        self.epochs = EpochFile(self._disk, self._directory / "epochs")
+        at_least = max(before.epoch, self.recovered.last_epoch) + 1
+        self.epoch = self.epochs.begin(self.recovered.offset, host, at_least=at_least)
+        self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
+        self.log = CommitLog(self._disk, segments_in, segments, self.recovered.offset, config.segment_bytes)
+        self.flusher = Flusher(self.log)
+        self.checkpoint()
 
     def _mark_open(self) -> None:
         self._disk.open(self._abort, create=True)
@@ -101,14 +103,25 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go as a crash would: no checkpoint, and the marker stays."""
-        self.flusher.close()
-        self._lock.release()
+        self._let_go()
 
     def close(self) -> None:
         """Flush, write a last checkpoint, and let go. After a failure the marker stays: the next opening recovers."""
-        self.flusher.close()
-        if self.log.failure is None:
-            self.checkpoint()
-            self._disk.unlink(self._abort)
-            self._disk.sync_directory(self._directory)
-        self._lock.release()
+        if self._closed:
+            return
+        try:
+            self.flusher.close()
+            if self.log.failure is None:
+                self.checkpoint()
+                if self._abort.exists():
+                    self._disk.unlink(self._abort)
+                self._disk.sync_directory(self._directory)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.flusher.close()
+            self.log.fail("the store was closed")
+            self._lock.release()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from litemq.errors import CorruptStoreError
 from litemq.format.check import explain, find_faults
 from litemq.format.columns import RecordColumns
-from litemq.format.limits import RecordLimits
+from litemq.format.limits import STORED_LIMITS
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.commitlog import CommitLog
 
@@ -24,20 +24,24 @@ class Window(NamedTuple):
     columns: RecordColumns
 
 
-def read_log(log: CommitLog, begin: int, end: int, limits: RecordLimits, *, verify_crc: bool = True) -> Iterator[Window]:
+def read_log(log: CommitLog, begin: int, end: int, *, verify_crc: bool = True) -> Iterator[Window]:
     """The records that stand from ``begin`` to ``end``, both borders of records. Raises ``CorruptStoreError`` where one is damaged."""
-    window = max(_WINDOW, limits.max_record_bytes)
+    window = _WINDOW
     at = begin
     while at < end:
         segment = log.segment_of(at)
-        until = min(end, segment.end)
-        data = segment.read(at, min(until, at + window))
-        found = scan(data, limits=limits)
+        until = min(end, segment.end, at + window)
+        data = segment.read(at, until)
+        found = scan(data, limits=STORED_LIMITS)
+        if found.stop is ScanStop.INCOMPLETE and found.starts.size == 0 and window <= STORED_LIMITS.max_record_bytes:
+            window *= 2  # it holds less than one record
+            continue
+        window = _WINDOW
         columns = RecordColumns(data, found.starts)
-        faults = find_faults(columns, verify_crc=verify_crc, limits=limits)
+        faults = find_faults(columns, verify_crc=verify_crc, limits=STORED_LIMITS)
         if faults.size or (found.starts.size == 0 and found.stop is not ScanStop.BLANK):
             position = int(found.starts[faults[0]]) if faults.size else found.end
-            reason = str(explain(data, position, verify_crc=verify_crc, limits=limits))
+            reason = str(explain(data, position, verify_crc=verify_crc, limits=STORED_LIMITS))
             raise CorruptStoreError(str(segment.file.path), at + position - segment.start, reason)
         if found.starts.size:
             yield Window(at, columns)

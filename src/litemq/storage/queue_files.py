@@ -9,13 +9,14 @@ everything at once and says how far the queues may be believed.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.format.stamp import QUEUE_ENTRY
 from litemq.storage.block_crcs import BLOCK_BYTES, crc_path, read_checked, write_crcs
 from litemq.storage.file_pool import FilePool
@@ -24,6 +25,7 @@ from litemq.storage.files import Disk
 __all__ = ["ENTRIES_PER_FILE", "QueueFiles"]
 
 ENTRIES_PER_FILE: Final = 300_000
+_FOLDER: Final = re.compile(r"[A-Za-z0-9_.%\-]{1,134}", re.ASCII)
 _ENTRY: Final = QUEUE_ENTRY.itemsize
 
 
@@ -37,6 +39,9 @@ class QueueFiles:
         self._files = FilePool(disk, most_open)
 
     def _path(self, topic: str, queue_id: int, start: int) -> Path:
+        # The name becomes a folder: it must not lead anywhere else.
+        if not _FOLDER.fullmatch(topic) or topic in {".", ".."} or queue_id < 0 or start < 0:
+            raise InvalidArgumentError(f"queue {queue_id} of topic {topic!r}, byte {start}: not a queue's name")
         return self._directory / topic / str(queue_id) / f"{start:020d}"
 
     def write(self, topic: str, queue_id: int, first: int, entries: npt.NDArray[np.void]) -> None:

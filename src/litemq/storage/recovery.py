@@ -7,6 +7,7 @@ epoch that falls ends the log, too: it is the tail of a log that was cut off bef
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, RecordFormatError
+from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
 from litemq.format.check import find_faults
 from litemq.format.columns import RecordColumns
-from litemq.format.limits import RecordLimits
+from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import MAGIC, decode_record
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.files import Disk
-from litemq.storage.segment import Segment
+from litemq.storage.segment import Segment, segment_path
 
 __all__ = ["LogEnd", "find_segments", "recover_log"]
 
@@ -39,18 +40,22 @@ class LogEnd(NamedTuple):
 
 def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segment]:
     """The segments of a directory, one behind another without a gap."""
-    starts = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit() and len(path.name) == 20)
+    starts = sorted(int(path.name) for path in directory.iterdir() if re.fullmatch("[0-9]{20}", path.name))
     for one, other in pairwise(starts):
         if other != one + segment_bytes:
+            size = segment_path(directory, one).stat().st_size
+            if other == one + size:
+                raise StorageError(f"{directory}: the log was written with segment_bytes={size}, not {segment_bytes}; it cannot be changed")
             raise CorruptStoreError(str(directory), one + segment_bytes, f"the segment is missing; the next one is {other:020d}")
     return [Segment.open(disk, directory, start, segment_bytes) for start in starts]
 
 
-def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, limits: RecordLimits, *, clean: bool) -> LogEnd:
+def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, *, epoch: int = 0, clean: bool) -> LogEnd:
     """Find the log's end and cut off what stands behind it. ``segments`` loses those that were cut off whole.
 
     ``flushed`` is what the checkpoint says, ``None`` without one: then the whole log is read, and a bad record with a good one behind
-    it is taken for damage. After a ``clean`` stop there is nothing to cut off, and a bad record is damage wherever it stands.
+    it is taken for damage. After a ``clean`` stop there is nothing to cut off, and a bad record is damage wherever it stands. ``epoch``
+    is the checkpoint's: no record above what was flushed is older.
     """
     if not segments:
         if flushed:
@@ -62,38 +67,40 @@ def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: i
     for segment in segments:
         if segment.file.size < min(begin, segment.end) - segment.start:
             raise CorruptStoreError(str(segment.file.path), segment.file.size, "the file ends before what was flushed to it does")
-    reader = _TailReader(segments, begin, limits)
+    reader = _TailReader(segments, begin, epoch)
     end = reader.find_end()
+    segment = segments[min((end - segments[0].start) // segments[0].size, len(segments) - 1)]
     if flushed is None and reader.has_record_behind(end):
-        segment = segments[min((end - segments[0].start) // segments[0].size, len(segments) - 1)]
         raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and whole ones stand behind it")
-    if not clean:
-        _cut(disk, directory, segments, end)
+    if clean and not reader.ended_well:
+        raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and the last stop was a clean one")
+    _cut(disk, directory, segments, end, clean=clean)
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
 
 
-def _cut(disk: Disk, directory: Path, segments: list[Segment], end: int) -> None:
-    """Make everything from ``end`` on zero, durably. What is there cannot be trusted to be zero already: writes are not made in order."""
+def _cut(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:
+    """Make everything from ``end`` on zero, durably. After a crash it cannot be trusted to be zero: writes are not made in order."""
     behind = [segment for segment in segments if segment.start >= end and segment is not segments[0]]
     for segment in behind:
         disk.unlink(segment.file.path)
         segments.remove(segment)
     if behind:
         disk.sync_directory(directory)
-    if end < segments[-1].end:
-        segments[-1].cut(end)
+    last = segments[-1]
+    if end < last.end and not (clean and last.file.size == last.size):
+        last.cut(end)
 
 
 class _TailReader:
     """Reads records from an offset on as long as they are whole, in place, and of an epoch that does not fall."""
 
-    def __init__(self, segments: list[Segment], begin: int, limits: RecordLimits) -> None:
+    def __init__(self, segments: list[Segment], begin: int, epoch: int) -> None:
         self._segments = segments
         self._at = begin
-        self._limits = limits
-        self.epoch = 0
+        self.epoch = epoch
         self.store_timestamp = 0
         self.records = 0
+        self.ended_well = True  # nothing stands at the end: neither a bad record nor what is left of one
 
     def find_end(self) -> int:
         for segment in self._segments:
@@ -105,23 +112,26 @@ class _TailReader:
 
     def _read_segment(self, segment: Segment) -> bool:
         """Whether the segment is full, so that the log goes on in the next one."""
-        window = max(_WINDOW, self._limits.max_record_bytes)
+        window = _WINDOW
         while self._at < segment.end:
             data = segment.read(self._at, min(segment.end, self._at + window))
             if not data:
                 return False
-            found = scan(data, limits=self._limits)
+            read_to = self._at + len(data)
+            found = scan(data, limits=STORED_LIMITS)
             good = self._count_good(data, found.starts)
-            if good:
-                self._at += int(found.starts[good]) if good < found.starts.size else found.end
             if good < found.starts.size:
+                self._at += int(found.starts[good])
+                self.ended_well = False
                 return False
-            if found.stop is ScanStop.BLANK:
-                size = int.from_bytes(data[found.end : found.end + 4], "big")
-                if size != segment.end - self._at:
-                    return False
+            self._at += found.end
+            blank = int.from_bytes(data[found.end : found.end + 4], "big") if found.stop is ScanStop.BLANK else 0
+            if blank and self._at + blank == segment.end:
                 self._at = segment.end
-            elif found.stop is not ScanStop.END and (good == 0 or found.stop is not ScanStop.INCOMPLETE):
+            elif found.stop is ScanStop.INCOMPLETE and read_to < segment.end and window <= STORED_LIMITS.max_record_bytes:
+                window = _WINDOW if found.end else 2 * window  # the window cuts a record, or holds less than one
+            elif found.stop is not ScanStop.END:
+                self.ended_well = found.stop is ScanStop.ZERO
                 return False
         return True
 
@@ -132,7 +142,7 @@ class _TailReader:
         columns = RecordColumns(data, starts)
         header = columns.header
         bad = header["commitlog_offset"] != starts + self._at
-        bad[find_faults(columns, limits=self._limits)] = True
+        bad[find_faults(columns, limits=STORED_LIMITS)] = True
         epochs = header["epoch"].astype(np.int64)
         highest = np.maximum.accumulate(np.maximum(epochs, self.epoch))
         bad |= epochs < highest
@@ -150,13 +160,14 @@ class _TailReader:
             data = segment.read(base, segment.end) if base < segment.end else b""
             magics = np.frombuffer(data[: len(data) // 8 * 8], ">u4")[1::2] == MAGIC
             for position in (np.flatnonzero(magics) * 8).tolist():
-                if base + position != end and self._is_record(data, position, base + position):
+                if base + position != end and _is_record(data, position, base + position):
                     return True
         return False
 
-    def _is_record(self, data: bytes, position: int, offset: int) -> bool:
-        try:
-            stamp = decode_record(data, position, limits=self._limits).stamp
-        except RecordFormatError:
-            return False
-        return stamp is not None and stamp.commitlog_offset == offset
+
+def _is_record(data: bytes, position: int, offset: int) -> bool:
+    try:
+        stamp = decode_record(data, position, limits=STORED_LIMITS).stamp
+    except RecordFormatError:
+        return False
+    return stamp is not None and stamp.commitlog_offset == offset

@@ -27,8 +27,12 @@ class Segment:
     def create(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
         """A new segment, durable in its directory before anything is written to it."""
         file = disk.open(segment_path(directory, start), create=True)
-        file.reserve(size)
-        file.sync()
+        try:
+            file.reserve(size)
+            file.sync()
+        except BaseException:
+            disk.unlink(file.path)  # an empty file would be taken for a segment
+            raise
         disk.sync_directory(directory)
         return cls(file, start, size)
 

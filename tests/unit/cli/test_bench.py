@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from litemq import __version__
 from litemq.bench.suite import Figure, at_least
 from litemq.cli import bench as bench_module
 from litemq.cli.main import app
@@ -25,10 +26,13 @@ def test_json_is_one_object() -> None:
     result = RUNNER.invoke(app, ["bench", "suite", "format", "--format", "json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout) == {
+        "suite": "format",
+        "version": __version__,
+        "scale": 1.0,
         "figures": {
             "fast": {"value": 3e6, "unit": "x/s", "goal": {"at_least": 2e6}, "runs": [3e6] * 3},
             "slow": {"value": 5, "unit": "x/s", "goal": {"at_least": 6}, "runs": [5] * 3},
-        }
+        },
     }
 
 
@@ -52,4 +56,7 @@ def test_without_check_a_missed_goal_is_only_shown() -> None:
 
 
 def test_a_smaller_scale_is_not_for_publication() -> None:
-    assert "not for publication" in RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5"]).stdout
+    result = RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5"])
+    assert "not for publication" in result.stdout
+    assert "missed" not in result.stdout
+    assert RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5", "--check"]).exit_code == 2

@@ -13,9 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from litemq import __version__
+from litemq.__main__ import EXIT_INTERRUPTED
 from litemq.cli import bench as bench_module
 from litemq.cli import main as main_module
-from litemq.cli.main import app, main
+from litemq.cli.main import app, run
 from litemq.errors import InvalidArgumentError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli.txt"
@@ -72,18 +73,20 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(bench_module, "load_suite", fail)
     monkeypatch.setattr(sys, "argv", ["litemq", "bench", "suite", "format"])
     with pytest.raises(SystemExit) as exit_:
-        main()
+        run()
     assert exit_.value.code == main_module.EXIT_FAILED
     assert capsys.readouterr().err == "error InvalidArgumentError: format at [1.0] cannot be\n"
 
 
-def test_ctrl_c_ends_at_once_and_quietly() -> None:
+@pytest.mark.parametrize("after", [0.4, 1.5, 3.0])
+def test_ctrl_c_ends_at_once_and_quietly(after: float) -> None:
+    """While it loads, while it makes its data, while it measures."""
     command = [str(Path(sys.executable).with_name("litemq")), "bench", "suite", "format"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(1.5)  # into the work: a signal before Python has set up its handler would end it otherwise
+        time.sleep(after)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
-    assert process.returncode == main_module.EXIT_INTERRUPTED
+    assert process.returncode == EXIT_INTERRUPTED
     assert "Traceback" not in errors
 
 
@@ -92,3 +95,20 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     result = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "80"})
     assert result.stdout == "{"
     assert "Traceback" not in result.stderr
+
+
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    command = f"{Path(sys.executable).with_name('litemq')} --version > /dev/full"
+    result = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.returncode == main_module.EXIT_FAILED
+    assert result.stderr == "error [Errno 28] No space left on device\n"
+
+
+def test_a_terminal_without_our_characters_is_no_crash() -> None:
+    command = [sys.executable, "-m", "litemq", "bench", "suite", "--help"]
+    result = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert b"--check" in result.stdout
+
+
+def test_the_environment_does_not_turn_a_command_into_another() -> None:
+    assert CliRunner().invoke(app, ["bench"], env={"LITEMQ_VERSION": "1", "LITEMQ__VERSION": "1"}).output.startswith("Usage: litemq bench")

@@ -3,6 +3,7 @@
 import datetime as dt
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.errors import BodyTooLargeError, InvalidArgumentError, RecordFormatError
 from litemq.format.arrow import SCHEMA, decode_batches, to_record_batch
 from litemq.format.columns import RecordColumns
 from litemq.format.compression import compress
@@ -112,6 +113,10 @@ def test_only_what_is_named_is_made_in_that_order() -> None:
     assert rows.to_pylist() == [{"queue_offset": 9, "topic": "orders"}]
     with pytest.raises(InvalidArgumentError, match="no column 'bodies'"):
         next(decode_batches(whole, ["bodies"]))
+    wrong: list[Sequence[str]] = [[], "body"]
+    for names in wrong:
+        with pytest.raises(InvalidArgumentError, match="at least one column"):
+            next(decode_batches(b"", names))
 
 
 def test_many_batches() -> None:
@@ -161,6 +166,29 @@ def test_damage_is_named_by_its_place() -> None:
     old = encode_record_v1(Record("orders"), Stamp())
     with pytest.raises(RecordFormatError, match="field"):
         list(decode_batches(old[:34] + b"\xff" + old[35:], version=1))
+
+
+@pytest.mark.parametrize("size", [40, 70])
+def test_every_flipped_bit_is_named_by_its_place(size: int) -> None:
+    """Also one that makes a size zero or a magic blank: neither is taken for the end of the log."""
+    record = encode_record(Record("orders", bytes(size), "id", ("t",), ("k",), {"p": "q"}), Stamp(8, 1, 2))
+    for target in (1, 2):
+        for bit in range(len(record) * 8):
+            damaged = bytearray(record * 3)
+            damaged[target * len(record) + bit // 8] ^= 1 << bit % 8
+            with pytest.raises(RecordFormatError) as caught:
+                list(decode_batches(damaged))
+            assert caught.value.position == target * len(record)
+
+
+def test_a_bomb_of_many_bodies_comes_in_many_batches() -> None:
+    body = compress(bytes(8 << 20), BodyCodec.ZSTD)
+    log = encode_record(Record("t", body, codec=BodyCodec.ZSTD), Stamp()) * 40
+    sizes = [sum(map(len, batch["body"].to_pylist())) for batch in decode_batches(log, ["body"], decompress_bodies=True)]
+    assert sum(sizes) == 40 * (8 << 20)
+    assert max(sizes) <= 72 << 20
+    with pytest.raises(BodyTooLargeError):
+        list(decode_batches(log, ["body"], decompress_bodies=True, max_body_bytes=1 << 20))
 
 
 def test_the_end_of_the_log_is_no_damage() -> None:

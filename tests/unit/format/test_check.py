@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from litemq.errors import RecordFormatError
-from litemq.format.check import check_batch, explain, find_faults
+from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.format.check import are_of_topic, check_batch, explain, find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.record import RecordTemplate, Stage, decode_record, encode_record
 from litemq.format.scan import ScanStop, scan
@@ -158,7 +158,8 @@ def test_every_flipped_bit_is_refused_by_both(kind: str) -> None:
             found = scan(flipped)
             columns = RecordColumns(flipped, found.starts)
             refused = find_faults(columns, verify_crc=False)
-            assert (refused.size and found.starts[refused[0]] == before) or (found.end == before and found.stop is not ScanStop.END)
+            ended = found.end == before and found.stop in (ScanStop.BROKEN, ScanStop.INCOMPLETE)
+            assert (refused.size and found.starts[refused[0]] == before) or ended
 
 
 @settings(max_examples=300)
@@ -299,6 +300,18 @@ def test_lists_longer_than_those_walked_together() -> None:
 def test_explain_says_so_when_it_finds_nothing_wrong() -> None:
     fine = encode_record(Record("orders"), Stamp())
     assert "please report" in str(explain(fine, 0))
+
+
+def test_a_stage_is_one_of_two() -> None:
+    with pytest.raises(InvalidArgumentError, match="stage"):
+        check_batch(encode_record(Record("orders")), stage="sent")  # type: ignore[arg-type]
+
+
+def test_the_topic_of_all_records() -> None:
+    one, other = encode_record(Record("orders")), encode_record(Record("refund"))
+    assert are_of_topic(check_batch(one * 3), b"orders")
+    assert not are_of_topic(check_batch(one * 3), b"order")
+    assert not are_of_topic(check_batch(one + other), b"orders")
 
 
 def test_no_records_no_faults() -> None:

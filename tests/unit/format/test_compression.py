@@ -6,7 +6,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.errors import BodyCodecError, BodyTooLargeError
+from litemq.errors import BodyCodecError, BodyTooLargeError, InvalidArgumentError
 from litemq.format.compression import compress, decompress
 from litemq.types import BodyCodec
 
@@ -47,6 +47,19 @@ def test_what_is_not_one_whole_frame_is_refused(codec: BodyCodec, damage: object
     assert callable(damage)
     with pytest.raises(BodyCodecError):
         decompress(damage(compress(b"hello" * 100, codec)), codec)
+
+
+@pytest.mark.parametrize("codec", [3, 7, None, "zstd"])
+def test_an_unknown_codec_is_refused(codec: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="codec"):
+        decompress(b"", codec)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="codec"):
+        compress(b"", codec)  # type: ignore[arg-type]
+
+
+def test_a_frame_that_holds_nothing_is_no_body() -> None:
+    with pytest.raises(BodyCodecError):
+        decompress(bytes.fromhex("502a4d18") + (4).to_bytes(4, "little") + b"skip", BodyCodec.LZ4)
 
 
 @given(st.binary(max_size=200), st.sampled_from(PACKED))

@@ -1,6 +1,7 @@
 """One record of version 2: its golden bytes, what is refused, and every message round-trips."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.crc import crc32c
-from litemq.format.limits import RecordLimits
+from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import Problem, RecordTemplate, Stage, decode_record, encode_record, hash_tags, stamp_record
 from litemq.types import BodyCodec, Durability, MessageType, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
@@ -223,7 +224,15 @@ def _bytes_with_crc(wanted: int) -> bytes:
         ({"keys": ("k" * 256,)}, "at most 255"),
         ({"keys": "k"}, "one string"),
         ({"properties": {"a": "x" * 32766}}, "at most 32768"),
-        ({"priority": 256}, "choose 0 … 255"),
+        ({"priority": 256}, "0 … 255"),
+        ({"priority": 1.5}, "whole number"),
+        ({"born_timestamp": 1.5}, "whole numbers"),
+        ({"message_id": b"x"}, "no string"),
+        ({"keys": (b"k",)}, "no string"),
+        ({"properties": {"a": 2}}, "no string"),
+        ({"body": memoryview(b"abcd").cast("I")}, "a body is bytes"),
+        ({"codec": 7}, "BodyCodec"),
+        ({"type": 9}, "MessageType"),
         ({"sequence": 2**64}, "sequence"),
         ({"producer_id": -1}, "producer_id"),
         ({"born_timestamp": -1}, "born_timestamp"),
@@ -340,10 +349,29 @@ def test_limits_bound_what_is_read() -> None:
     assert decode_record(large, limits=RecordLimits(2400)).size == len(large)
 
 
-def test_a_dead_letter_may_exceed_the_limit_for_what_is_sent() -> None:
-    assert RecordLimits(1024).for_stored().max_record_bytes == 1024 + 65536
+def test_what_is_stored_may_exceed_any_limit_for_what_is_sent() -> None:
+    assert STORED_LIMITS.max_record_bytes == 64 * 1024 * 1024 + 64 * 1024
     with pytest.raises(InvalidArgumentError, match="max_record_bytes"):
         RecordLimits(1 << 40)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: decode_record(golden_bytes(), -1),
+        lambda: decode_record(memoryview(golden_bytes()).cast("I")),
+        lambda: decode_record(memoryview(golden_bytes() * 2)[::2]),
+        lambda: decode_record("text"),  # type: ignore[arg-type]
+        lambda: decode_record(golden_bytes(), stage="stored"),  # type: ignore[arg-type]
+        lambda: stamp_record(bytearray(golden_bytes()), 200, STAMP),
+        lambda: stamp_record(bytearray(golden_bytes()), -1, STAMP),
+        lambda: RecordTemplate("t").encode(b"", codec=7),  # type: ignore[arg-type]
+        lambda: RecordTemplate("t").encode(b"", message_type=9),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_arguments_are_told_apart_from_wrong_bytes(call: Callable[[], object]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        call()
 
 
 def test_a_producer_may_not_write_the_brokers_fields() -> None:

@@ -119,11 +119,33 @@ def test_a_broadcast_message_says_so_by_default() -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [Record("t", codec=BodyCodec.ZSTD), Record("t", encrypted=True), Record("t" * 70_000), Record("\ud800"), Record("t", priority=300)],
+    [
+        Record("t", codec=BodyCodec.ZSTD),
+        Record("t", encrypted=True),
+        Record("t" * 70_000),
+        Record("\ud800"),
+        Record("t", priority=300),
+        Record("t", bytes(5 << 20)),
+    ],
 )
 def test_what_the_layout_cannot_say_is_refused(record: Record) -> None:
     with pytest.raises(InvalidArgumentError, match="version 1"):
         encode_record_v1(record, Stamp())
+
+
+@pytest.mark.parametrize(
+    ("record", "stamp", "facts"),
+    [
+        (Record("t", type=9), Stamp(), ConsumerFacts()),  # type: ignore[arg-type]
+        (Record("t", tags="abc"), Stamp(), ConsumerFacts()),  # type: ignore[arg-type]
+        (Record("t", born_timestamp=-1), Stamp(), ConsumerFacts()),
+        (Record("t"), Stamp(queue_offset=-1), ConsumerFacts()),
+        (Record("t"), Stamp(), ConsumerFacts(status=9)),  # type: ignore[arg-type]
+    ],
+)
+def test_nothing_is_written_that_cannot_be_read(record: Record, stamp: Stamp, facts: ConsumerFacts) -> None:
+    with pytest.raises(InvalidArgumentError):
+        encode_record_v1(record, stamp, facts)
 
 
 def _put(at: int, value: bytes) -> bytes:

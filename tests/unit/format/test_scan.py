@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from litemq.errors import InvalidArgumentError
 from litemq.format.limits import DEFAULT_LIMITS
 from litemq.format.record import BLANK_MAGIC, encode_record
 from litemq.format.record_v1 import encode_record_v1
@@ -74,6 +75,10 @@ def test_records_of_one_size_are_found_together() -> None:
         (b"", ScanStop.END),
         (bytes(4096), ScanStop.ZERO),
         (struct.pack(">II", 4096, BLANK_MAGIC) + bytes(4088), ScanStop.BLANK),
+        (struct.pack(">II", 8192, BLANK_MAGIC) + bytes(4088), ScanStop.BLANK),
+        (struct.pack(">II", 4096, BLANK_MAGIC) + bytes(4096), ScanStop.BROKEN),
+        (struct.pack(">II", 4096, BLANK_MAGIC) + bytes(4087) + b"x", ScanStop.BROKEN),
+        (struct.pack(">II", 0, 0x4C4D5102) + bytes(400), ScanStop.BROKEN),
         (struct.pack(">II", 8, BLANK_MAGIC), ScanStop.BLANK),
         (struct.pack(">II", 4, BLANK_MAGIC), ScanStop.BROKEN),
         (struct.pack(">II", 160, 0x4C4D5102) + bytes(100), ScanStop.INCOMPLETE),
@@ -92,6 +97,19 @@ def test_why_a_scan_ends(behind: bytes, stop: ScanStop) -> None:
     assert found.stop is stop
 
 
+@pytest.mark.parametrize("call", [(0, 1000, 2), (-8, None, 2), (9, 8, 1), (0, None, 3)])
+def test_wrong_arguments_are_said_so(call: tuple[int, int | None, int]) -> None:
+    begin, end, version = call
+    with pytest.raises(InvalidArgumentError):
+        scan(encode_record(Record("orders")), begin, end, version=version)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        scan_lanes(encode_record(Record("orders")), np.array([0.5]))
+    with pytest.raises(InvalidArgumentError):
+        scan_lanes(encode_record(Record("orders")), np.array([10_000]))
+    with pytest.raises(InvalidArgumentError):
+        scan(memoryview(bytes(160)).cast("I"))
+
+
 def test_a_part_of_a_buffer() -> None:
     record = encode_record(Record("orders"))
     whole = b"xyz" + record * 5 + b"behind"
@@ -106,7 +124,7 @@ def test_wrong_lanes_do_no_harm(lanes: list[int]) -> None:
     assert scan_lanes(whole, np.array(lanes, np.int64)).starts.tolist() == scan(whole).starts.tolist()
 
 
-@pytest.mark.parametrize("lanes", [[8], [160, 0], [10_000]])
+@pytest.mark.parametrize("lanes", [[8], [160, 0], [600]])
 def test_lanes_that_begin_elsewhere_are_read_from_there(lanes: list[int]) -> None:
     whole = encode_record(Record("orders")) * 4
     found, expected = scan_lanes(whole, np.array(lanes, np.int64)), scan(whole, lanes[0])

@@ -1,9 +1,13 @@
 """The broker's part, for a batch in place, is what the scalar codec writes; queue entries have their golden bytes."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from litemq.errors import InvalidArgumentError
 from litemq.format.check import check_batch, find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.record import decode_record, encode_record, stamp_record
@@ -55,6 +59,47 @@ def test_one_value_for_all() -> None:
         Stamp(1000 + start, 7 + n, 5, -1, 3, 0xFFFFFFFF, 0xFFFFFFFF, RecordKind.CONTROL, 65535)
         for n, start in enumerate(columns.starts.tolist())
     ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"queue_ids": 1 << 40},
+        {"queue_ids": np.array([1 << 33] * 3)},
+        {"queue_ids": np.array([-1, 0, 0])},
+        {"queue_ids": np.array([0, 0])},
+        {"kinds": np.array([1, 2, 3], np.uint8)},
+        {"kinds": 9},
+        {"origins": -5},
+        {"origins": np.array([0.5] * 3)},
+        {"epoch": 1.5},
+        {"consume_counts": 70_000},
+        {"commitlog_offsets": np.array([-8, 0, 8])},
+        {"store_timestamp": -1},
+    ],
+)
+def test_what_no_decoder_would_accept_is_not_written(change: dict[str, Any]) -> None:
+    buffer = bytearray(encode_record(Record("orders")) * 3)
+    columns, before = check_batch(buffer), bytes(buffer)
+    good: dict[str, Any] = {
+        "commitlog_offsets": columns.starts,
+        "queue_offsets": np.arange(3),
+        "topic_ids": 1,
+        "queue_ids": 0,
+        "store_timestamp": 0,
+        "epoch": 1,
+    }
+    with pytest.raises(InvalidArgumentError):
+        stamp_batch(columns, **good | change)
+    assert buffer == before
+    with pytest.raises(InvalidArgumentError, match="bytearray"):
+        stamp_batch(check_batch(before), **good)
+
+
+def test_queues_are_told_apart_whatever_the_numbers_are_made_of() -> None:
+    for kind in (">u4", np.int32, np.uint32, np.int64):
+        runs = queue_runs(np.array([1, 2, 1], kind), np.zeros(3, kind))
+        assert runs.topic_ids.tolist() == [1, 2]
 
 
 def test_nothing_to_stamp() -> None:

@@ -1,6 +1,7 @@
 """The log: where records go, what a full or broken disk leaves, and what recovery makes of damage."""
 
 import errno
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -8,10 +9,20 @@ import numpy as np
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError, StoreLockedError
+from litemq.errors import (
+    CorruptStoreError,
+    DiskFullError,
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    StorageError,
+    StoreFailedError,
+    StoreLockedError,
+)
+from litemq.format.record import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import Disk, OpenFile
 from litemq.storage.log_directory import LogDirectory
+from litemq.types import Record, Stamp
 from support.logs import append, read_all
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
@@ -129,8 +140,7 @@ def test_a_full_disk_refuses_and_recovers_when_there_is_space(tmp_path: Path, ro
     append(directory, [b"d" * 100])
     _flush(directory)
     os.truncate(tmp_path / "checkpoint", 0)
-    directory.flusher.close()
-    directory._lock.release()
+    directory.abandon()
     again = _open(tmp_path)
     assert _bodies(again) == [b"before", b"d" * 100]
     again.close()
@@ -202,8 +212,7 @@ def test_a_stale_tail_is_never_read(tmp_path: Path) -> None:
     again = _open(other)  # a later epoch
     append(again, [b"new" * 10])
     _flush(again)
-    again.flusher.close()
-    again._lock.release()
+    again.abandon()
     path = next((other / "commitlog").iterdir())
     path.write_bytes(path.read_bytes()[:size] + stale[size:])
     recovered = _open(other)
@@ -246,8 +255,152 @@ def test_missing_pieces_of_the_log_are_damage(tmp_path: Path) -> None:
         _open(tmp_path)
 
 
+def test_a_smaller_limit_for_sending_does_not_cut_off_what_was_sent(tmp_path: Path) -> None:
+    large = StoreConfig(segment_bytes=8 << 20, max_record_bytes=4 << 20)
+    directory = LogDirectory(tmp_path, large, FakeClock())
+    offsets = append(directory, [b"a", b"b" * (2 << 20), b"c"])
+    _flush(directory)
+    directory.abandon()
+    again = LogDirectory(tmp_path, StoreConfig(segment_bytes=8 << 20, max_record_bytes=1 << 20), FakeClock())
+    assert list(read_all(again.log.segments, again.log.end)) == offsets
+    again.close()
+
+
+def test_a_stray_file_behind_the_log_is_no_segment(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    append(directory, [b"one"])
+    directory.close()
+    (tmp_path / "commitlog" / f"{CONFIG.segment_bytes:020d}").touch()
+    (tmp_path / "commitlog" / ("²" * 20)).touch()
+    again = _open(tmp_path)
+    append(again, [b"two"])
+    _flush(again)
+    assert _bodies(again) == [b"one", b"two"]
+    again.close()
+
+
+def test_no_space_for_a_segment_leaves_no_file(tmp_path: Path) -> None:
+    class NoRoom(Disk):
+        full = False
+
+        def reserve(self, file: OpenFile, size: int) -> None:
+            if self.full:
+                raise DiskFullError("no space left")
+            super().reserve(file, size)
+
+    disk = NoRoom()
+    directory = _open(tmp_path, disk)
+    append(directory, [b"x" * 4000] * 16)
+    disk.full = True
+    with pytest.raises(DiskFullError):
+        append(directory, [b"y" * 4000] * 4)
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    disk.full = False
+    append(directory, [b"y" * 4000] * 4)
+    directory.close()
+    again = _open(tmp_path)
+    assert len(_bodies(again)) == 20
+    again.close()
+
+
+def test_after_a_clean_stop_a_bad_record_is_damage_wherever_it_stands(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    append(directory, [b"one"])
+    _flush(directory)
+    directory.checkpoint()
+    append(directory, [b"two", b"three"])
+    directory.close()
+    segment = next((tmp_path / "commitlog").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"two")] ^= 1
+    segment.write_bytes(data)
+    slots = bytearray((tmp_path / "checkpoint").read_bytes())
+    later = 0 if slots[8:16] > slots[4096 + 8 : 4096 + 16] else 4096
+    slots[later + 20] ^= 1
+    (tmp_path / "checkpoint").write_bytes(slots)
+    with pytest.raises(CorruptStoreError, match="the last stop was a clean one"):
+        _open(tmp_path)
+    assert segment.read_bytes() == data
+
+
+def test_an_older_epoch_than_the_checkpoints_ends_the_log(tmp_path: Path) -> None:
+    for _ in range(5):
+        _open(tmp_path).close()
+    directory = _open(tmp_path)
+    (offset,) = append(directory, [b"mine"])
+    directory.close()
+    end = directory.log.end
+    old = encode_record(Record("orders", b"stale"), Stamp(commitlog_offset=end, epoch=1))
+    segment = next((tmp_path / "commitlog").iterdir())
+    data = segment.read_bytes()
+    segment.write_bytes(data[:end] + old + data[end + len(old) :])
+    (tmp_path / "abort").touch()
+    again = _open(tmp_path)
+    assert list(read_all(again.log.segments, again.log.end)) == [offset]
+    again.close()
+
+
+def test_another_segment_size_is_said_so(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    for _ in range(3):
+        append(directory, [b"x" * 3000] * 30)
+    directory.close()
+    with pytest.raises(StorageError, match="segment_bytes=69632"):
+        LogDirectory(tmp_path, StoreConfig(segment_bytes=139_264, max_record_bytes=4096), FakeClock())
+
+
+def test_after_closing_nothing_is_written_and_nobody_waits(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    append(directory, [b"x"])
+    with pytest.raises(OffsetOutOfRangeError, match="the log ends at"):
+        directory.flusher.wait(1 << 40, 1)
+    (tmp_path / "abort").unlink()
+    directory.close()
+    directory.close()
+    with pytest.raises(StoreFailedError, match="was closed"):
+        append(directory, [b"y"])
+    _open(tmp_path).close()
+
+
+def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    context = multiprocessing.get_context("fork")
+    event = context.Event()
+    child = context.Process(target=event.wait, args=(10,))
+    child.start()
+    directory.close()
+    _open(tmp_path).close()
+    event.set()
+    child.join()
+
+
+@pytest.mark.parametrize("what", ["a file", "commitlog", "checkpoint", "lock"])
+def test_what_cannot_be_opened_is_said_in_our_words(tmp_path: Path, what: str) -> None:
+    place = tmp_path / "data"
+    if what == "a file":
+        place.write_text("not a directory")
+    else:
+        place.mkdir()
+        (place / what).touch() if what == "commitlog" else (place / what).mkdir()
+    with pytest.raises(StorageError, match="cannot open"):
+        LogDirectory(str(place), CONFIG, FakeClock())  # type: ignore[arg-type]
+
+
+def test_records_too_large_or_apart_are_refused(tmp_path: Path) -> None:
+    directory = _open(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="does not fit a segment"):
+        directory.log.place(np.array([CONFIG.segment_bytes + 8]))
+    with pytest.raises(InvalidArgumentError, match="one behind another"):
+        directory.log.write(bytes(48), np.array([0, 32]), np.array([16, 16]), np.array([0, 16]))
+    directory.close()
+
+
 def test_settings_are_checked() -> None:
     with pytest.raises(InvalidArgumentError, match="multiple of 8"):
         StoreConfig(segment_bytes=1 << 20)
     with pytest.raises(InvalidArgumentError, match="multiple of 8"):
         StoreConfig(segment_bytes=(1 << 30) + 1)
+    with pytest.raises(InvalidArgumentError, match="multiple of 8"):
+        StoreConfig(segment_bytes="1")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="max_record_bytes"):
+        StoreConfig(max_record_bytes=(64 << 20) + 1)

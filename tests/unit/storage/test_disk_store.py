@@ -212,6 +212,8 @@ def test_bad_requests_change_nothing(tmp_path: Path) -> None:
     good = encode_record(Record("orders", b"x"))
     with pytest.raises(RecordFormatError):
         store.append(bytearray(good + b"garbage!"), topic.topic_id, 0)
+    with pytest.raises(InvalidArgumentError, match="not of topic"):
+        store.append(bytearray(encode_record(Record("../../etc", b"x"))), topic.topic_id, 0)
     with pytest.raises(InvalidArgumentError, match="no topic"):
         store.append(bytearray(good), 999, 0)
     with pytest.raises(InvalidArgumentError, match="has 2"):

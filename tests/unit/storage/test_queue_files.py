@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.format.stamp import QUEUE_ENTRY
 from litemq.storage.files import DISK
 from litemq.storage.queue_files import QueueFiles
@@ -95,6 +95,15 @@ def test_missing_and_short_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "orders" / "0" / "00000000000000000000.crc").unlink()
     with pytest.raises(CorruptStoreError, match="crc is damaged"):
         _files(tmp_path).read("orders", 0, 0, 10, 300)
+
+
+@pytest.mark.parametrize("topic", ["../evil", "/tmp/evil", "", ".", "..", "a/b", "a\0b", "x" * 135])  # noqa: S108
+def test_a_topic_never_leads_out_of_its_folder(tmp_path: Path, topic: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="not a queue's name"):
+        _files(tmp_path / "queues").write(topic, 0, 0, _entries(0, 1))
+    with pytest.raises(InvalidArgumentError, match="not a queue's name"):
+        _files(tmp_path / "queues").write("orders", 0, -5, _entries(0, 1))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_few_files_stay_open(tmp_path: Path) -> None:
