@@ -16,7 +16,6 @@ from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
-Contents = dict[int, list[bytes]]
 
 
 def _open(folder: Path, disk: Disk = DISK) -> DiskStore:
@@ -30,7 +29,8 @@ class _Writer:
         self.disk = RecordingDisk()
         self.folder = folder
         self.store = _open(folder, self.disk)
-        self.sent: Contents = {0: [], 1: []}
+        self.sent: dict[int, list[bytes]] = {0: [], 1: []}
+        self.retained_at = -1
         self.promises: list[tuple[int, dict[int, int], int]] = [(0, {0: 0, 1: 0}, -1)]
 
     def send(self, queue: int, count: int, size: int) -> None:
@@ -62,22 +62,32 @@ def _record(folder: Path) -> _Writer:
     writer.send(0, 2, 100)
     writer.store.checkpoint()
     writer.send(1, 30, 1200)
+    writer.send(0, 50, 1500)
+    writer.retained_at = len(writer.disk.operations)
+    writer.store.retain(max_bytes=2 * CONFIG.segment_bytes)
+    assert max(writer.store.state.least.values()) > 0
+    writer.send(1, 1, 10)
     writer.store.close()
     return writer
 
 
-def _contents(store: DiskStore) -> Contents:
-    found: Contents = {0: [], 1: []}
+def _contents(store: DiskStore) -> dict[int, tuple[int, list[bytes]]]:
+    """For each queue the least offset that it keeps, and everything from there on."""
+    found: dict[int, tuple[int, list[bytes]]] = {}
     topic = store.state.topic("orders")
-    for queue, bodies in found.items():
-        while topic is not None and (data := store.read_queue(QueueKey(topic.topic_id, queue), len(bodies), 100)):
+    for queue in (0, 1):
+        key = QueueKey(topic.topic_id if topic is not None else 0, queue)
+        least = store.state.least.get(key, 0)
+        bodies: list[bytes] = []
+        while topic is not None and (data := store.read_queue(key, least + len(bodies), 100)):
             at = 0
             while at < len(data):
                 stored = decode_record(data, at)
                 assert stored.stamp is not None
-                assert stored.stamp.queue_offset == len(bodies)
+                assert stored.stamp.queue_offset == least + len(bodies)
                 bodies.append(stored.record.body)
                 at += stored.size
+        found[queue] = least, bodies
     return found
 
 
@@ -98,8 +108,10 @@ def test_every_power_cut(tmp_path: Path) -> None:
             store = _open(place)
             found = _contents(store)
             for queue, count in promised.items():
-                assert len(found[queue]) >= count
-                assert found[queue] == writer.sent[queue][: len(found[queue])]
+                least, bodies = found[queue]
+                assert least + len(bodies) >= count
+                assert bodies == writer.sent[queue][least : least + len(bodies)]
+                assert least == 0 or until > writer.retained_at
             rows = _rows(store)
             store._files.abandon()
             # The same, with everything but the log gone.

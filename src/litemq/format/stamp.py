@@ -31,6 +31,18 @@ _I64_MAX: Final = 0x7FFFFFFFFFFFFFFF
 _U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
 _STAMP: Final = np.dtype((np.void, PRODUCER_BYTES_AT - STAMP_AT))
 
+_RANGES: Final = (
+    ("commitlog_offsets", 0, _I64_MAX),
+    ("queue_offsets", 0, _I64_MAX),
+    ("topic_ids", 0, _U32_MAX),
+    ("queue_ids", 0, _U32_MAX),
+    ("store_timestamp", 0, LATEST_TIME_MS),
+    ("epoch", 0, _U32_MAX),
+    ("kinds", 0, max(RecordKind)),
+    ("origins", -1, _I64_MAX),
+    ("consume_counts", 0, 0xFFFF),
+)
+
 Longs = npt.NDArray[np.int64]
 
 
@@ -94,18 +106,10 @@ def stamp_batch(
     count = len(columns)
     if not columns.data.flags.writeable:
         raise InvalidArgumentError("records are stamped in place: pass a bytearray, not bytes")
-    for what, value, least, most in (
-        ("commitlog_offsets", commitlog_offsets, 0, _I64_MAX),
-        ("queue_offsets", queue_offsets, 0, _I64_MAX),
-        ("topic_ids", topic_ids, 0, _U32_MAX),
-        ("queue_ids", queue_ids, 0, _U32_MAX),
-        ("store_timestamp", store_timestamp, 0, LATEST_TIME_MS),
-        ("epoch", epoch, 0, _U32_MAX),
-        ("kinds", kinds, 0, max(RecordKind)),
-        ("origins", origins, -1, _I64_MAX),
-        ("consume_counts", consume_counts, 0, 0xFFFF),
-    ):
-        _check(what, value, count, least, most)
+    given = (commitlog_offsets, queue_offsets, topic_ids, queue_ids, store_timestamp, epoch, kinds, origins, consume_counts)
+    for value, (what, least, most) in zip(given, _RANGES, strict=True):
+        if not (isinstance(value, int) and least <= value <= most):
+            _check_column(what, value, count, least, most)
     # Bytes 16 … 64 are six numbers of 64 bits, the last two made of the smaller fields.
     fields = np.empty((count, 6), ">u8")
     fields[:, 0] = commitlog_offsets
@@ -123,18 +127,13 @@ def stamp_batch(
     everywhere[columns.starts + STAMP_AT] = stamps.view(_STAMP)[:, 0]
 
 
-def _check(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
-    """One whole number for all records, or a column with one each, within the field's range."""
-    if isinstance(value, int):
-        low = high = value
-    elif isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (count,):
-        if count == 0:
-            return
-        low, high = int(value.min()), int(value.max())
-    else:
-        raise InvalidArgumentError(f"{what}: pass a whole number, or an int64 array with one for each of {count} records")
-    if low < least or high > most:
-        raise InvalidArgumentError(f"{what} of {low} … {high}: choose {least} … {most}")
+def _check_column(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
+    """A column with one whole number for each record, within the field's range."""
+    if not (isinstance(value, np.ndarray) and value.dtype == np.int64 and value.shape == (count,)):
+        raise InvalidArgumentError(f"{what}: pass a whole number, {least} … {most}, or an int64 array with one for each of {count} records")
+    # No int64 is above the largest, so that for offsets one look is enough.
+    if count and (int(value.min()) < least or (most != _I64_MAX and int(value.max()) > most)):
+        raise InvalidArgumentError(f"{what} of {int(value.min())} … {int(value.max())}: choose {least} … {most}")
 
 
 def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int:

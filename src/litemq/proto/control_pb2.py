@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alitemq/proto/control.proto\x12\x06litemq\"\xb5\x02\n\x07\x43ontrol\x12-\n\rtopic_created\x18\x01 \x01(\x0b\x32\x14.litemq.TopicCreatedH\x00\x12-\n\rtopic_deleted\x18\x02 \x01(\x0b\x32\x14.litemq.TopicDeletedH\x00\x12\x35\n\x11offsets_committed\x18\x03 \x01(\x0b\x32\x18.litemq.OffsetsCommittedH\x00\x12/\n\x0esnapshot_begin\x18\x10 \x01(\x0b\x32\x15.litemq.SnapshotBeginH\x00\x12-\n\rsnapshot_rows\x18\x11 \x01(\x0b\x32\x14.litemq.SnapshotRowsH\x00\x12+\n\x0csnapshot_end\x18\x12 \x01(\x0b\x32\x13.litemq.SnapshotEndH\x00\x42\x08\n\x06\x63hange\",\n\x0cTopicCreated\x12\x1c\n\x05topic\x18\x01 \x01(\x0b\x32\r.litemq.Topic\" \n\x0cTopicDeleted\x12\x10\n\x08topic_id\x18\x01 \x01(\r\"8\n\x10OffsetsCommitted\x12$\n\x07offsets\x18\x01 \x03(\x0b\x32\x13.litemq.GroupOffset\"\x1e\n\rSnapshotBegin\x12\r\n\x05\x61s_of\x18\x01 \x01(\x03\")\n\x0cSnapshotRows\x12\x19\n\x04rows\x18\x01 \x03(\x0b\x32\x0b.litemq.Row\"F\n\x0bSnapshotEnd\x12\x14\n\x0c\x62\x65gin_offset\x18\x01 \x01(\x03\x12\x11\n\trow_count\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x07\"y\n\x03Row\x12\x1e\n\x05topic\x18\x01 \x01(\x0b\x32\r.litemq.TopicH\x00\x12\x1e\n\x05queue\x18\x02 \x01(\x0b\x32\r.litemq.QueueH\x00\x12+\n\x0cgroup_offset\x18\x03 \x01(\x0b\x32\x13.litemq.GroupOffsetH\x00\x42\x05\n\x03row\"H\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x01(\r\x12\x0f\n\x07\x64\x65leted\x18\x04 \x01(\x08\"H\n\x05Queue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\r\n\x05least\x18\x03 \x01(\x03\x12\x0c\n\x04next\x18\x04 \x01(\x03\"P\n\x0bGroupOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x10\n\x08queue_id\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alitemq/proto/control.proto\x12\x06litemq\"\xec\x02\n\x07\x43ontrol\x12-\n\rtopic_created\x18\x01 \x01(\x0b\x32\x14.litemq.TopicCreatedH\x00\x12-\n\rtopic_deleted\x18\x02 \x01(\x0b\x32\x14.litemq.TopicDeletedH\x00\x12\x35\n\x11offsets_committed\x18\x03 \x01(\x0b\x32\x18.litemq.OffsetsCommittedH\x00\x12\x35\n\x11retention_crossed\x18\x04 \x01(\x0b\x32\x18.litemq.RetentionCrossedH\x00\x12/\n\x0esnapshot_begin\x18\x10 \x01(\x0b\x32\x15.litemq.SnapshotBeginH\x00\x12-\n\rsnapshot_rows\x18\x11 \x01(\x0b\x32\x14.litemq.SnapshotRowsH\x00\x12+\n\x0csnapshot_end\x18\x12 \x01(\x0b\x32\x13.litemq.SnapshotEndH\x00\x42\x08\n\x06\x63hange\",\n\x0cTopicCreated\x12\x1c\n\x05topic\x18\x01 \x01(\x0b\x32\r.litemq.Topic\" \n\x0cTopicDeleted\x12\x10\n\x08topic_id\x18\x01 \x01(\r\"8\n\x10OffsetsCommitted\x12$\n\x07offsets\x18\x01 \x03(\x0b\x32\x13.litemq.GroupOffset\"g\n\x10RetentionCrossed\x12\x11\n\tlog_start\x18\x01 \x01(\x03\x12\x1d\n\x06queues\x18\x02 \x03(\x0b\x32\r.litemq.Queue\x12!\n\x06losses\x18\x03 \x03(\x0b\x32\x11.litemq.GroupLoss\"f\n\tGroupLoss\x12\r\n\x05group\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x10\n\x08queue_id\x18\x03 \x01(\r\x12\x13\n\x0b\x66rom_offset\x18\x04 \x01(\x03\x12\x11\n\tto_offset\x18\x05 \x01(\x03\"\x1e\n\rSnapshotBegin\x12\r\n\x05\x61s_of\x18\x01 \x01(\x03\")\n\x0cSnapshotRows\x12\x19\n\x04rows\x18\x01 \x03(\x0b\x32\x0b.litemq.Row\"F\n\x0bSnapshotEnd\x12\x14\n\x0c\x62\x65gin_offset\x18\x01 \x01(\x03\x12\x11\n\trow_count\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x07\"y\n\x03Row\x12\x1e\n\x05topic\x18\x01 \x01(\x0b\x32\r.litemq.TopicH\x00\x12\x1e\n\x05queue\x18\x02 \x01(\x0b\x32\r.litemq.QueueH\x00\x12+\n\x0cgroup_offset\x18\x03 \x01(\x0b\x32\x13.litemq.GroupOffsetH\x00\x42\x05\n\x03row\"H\n\x05Topic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x01(\r\x12\x0f\n\x07\x64\x65leted\x18\x04 \x01(\x08\"H\n\x05Queue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\r\n\x05least\x18\x03 \x01(\x03\x12\x0c\n\x04next\x18\x04 \x01(\x03\"P\n\x0bGroupOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x10\n\x08queue_id\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,25 +32,29 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'litemq.proto.control_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONTROL']._serialized_start=39
-  _globals['_CONTROL']._serialized_end=348
-  _globals['_TOPICCREATED']._serialized_start=350
-  _globals['_TOPICCREATED']._serialized_end=394
-  _globals['_TOPICDELETED']._serialized_start=396
-  _globals['_TOPICDELETED']._serialized_end=428
-  _globals['_OFFSETSCOMMITTED']._serialized_start=430
-  _globals['_OFFSETSCOMMITTED']._serialized_end=486
-  _globals['_SNAPSHOTBEGIN']._serialized_start=488
-  _globals['_SNAPSHOTBEGIN']._serialized_end=518
-  _globals['_SNAPSHOTROWS']._serialized_start=520
-  _globals['_SNAPSHOTROWS']._serialized_end=561
-  _globals['_SNAPSHOTEND']._serialized_start=563
-  _globals['_SNAPSHOTEND']._serialized_end=633
-  _globals['_ROW']._serialized_start=635
-  _globals['_ROW']._serialized_end=756
-  _globals['_TOPIC']._serialized_start=758
-  _globals['_TOPIC']._serialized_end=830
-  _globals['_QUEUE']._serialized_start=832
-  _globals['_QUEUE']._serialized_end=904
-  _globals['_GROUPOFFSET']._serialized_start=906
-  _globals['_GROUPOFFSET']._serialized_end=986
+  _globals['_CONTROL']._serialized_end=403
+  _globals['_TOPICCREATED']._serialized_start=405
+  _globals['_TOPICCREATED']._serialized_end=449
+  _globals['_TOPICDELETED']._serialized_start=451
+  _globals['_TOPICDELETED']._serialized_end=483
+  _globals['_OFFSETSCOMMITTED']._serialized_start=485
+  _globals['_OFFSETSCOMMITTED']._serialized_end=541
+  _globals['_RETENTIONCROSSED']._serialized_start=543
+  _globals['_RETENTIONCROSSED']._serialized_end=646
+  _globals['_GROUPLOSS']._serialized_start=648
+  _globals['_GROUPLOSS']._serialized_end=750
+  _globals['_SNAPSHOTBEGIN']._serialized_start=752
+  _globals['_SNAPSHOTBEGIN']._serialized_end=782
+  _globals['_SNAPSHOTROWS']._serialized_start=784
+  _globals['_SNAPSHOTROWS']._serialized_end=825
+  _globals['_SNAPSHOTEND']._serialized_start=827
+  _globals['_SNAPSHOTEND']._serialized_end=897
+  _globals['_ROW']._serialized_start=899
+  _globals['_ROW']._serialized_end=1020
+  _globals['_TOPIC']._serialized_start=1022
+  _globals['_TOPIC']._serialized_end=1094
+  _globals['_QUEUE']._serialized_start=1096
+  _globals['_QUEUE']._serialized_end=1168
+  _globals['_GROUPOFFSET']._serialized_start=1170
+  _globals['_GROUPOFFSET']._serialized_end=1250
 # @@protoc_insertion_point(module_scope)

@@ -7,20 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "snapshot_begin", "snapshot_rows", "snapshot_end")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "snapshot_begin", "snapshot_rows", "snapshot_end")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_CROSSED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
     topic_created: TopicCreated
     topic_deleted: TopicDeleted
     offsets_committed: OffsetsCommitted
+    retention_crossed: RetentionCrossed
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -39,6 +41,30 @@ class OffsetsCommitted(_message.Message):
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
     def __init__(self, offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ...) -> None: ...
+
+class RetentionCrossed(_message.Message):
+    __slots__ = ("log_start", "queues", "losses")
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    log_start: int
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    losses: _containers.RepeatedCompositeFieldContainer[GroupLoss]
+    def __init__(self, log_start: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., losses: _Optional[_Iterable[_Union[GroupLoss, _Mapping]]] = ...) -> None: ...
+
+class GroupLoss(_message.Message):
+    __slots__ = ("group", "topic_id", "queue_id", "from_offset", "to_offset")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: int
+    queue_id: int
+    from_offset: int
+    to_offset: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
 
 class SnapshotBegin(_message.Message):
     __slots__ = ("as_of",)

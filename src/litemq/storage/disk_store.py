@@ -29,6 +29,7 @@ from litemq.storage.log_directory import LogDirectory
 from litemq.storage.log_reader import read_log
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queues import Queues
+from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import SnapshotReader, snapshot_begin, snapshot_rest
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State, TopicFacts
 from litemq.types import Record, RecordKind, check_name
@@ -73,9 +74,9 @@ class DiskStore:
     def _load_state(self) -> tuple[State, int]:
         """The state as the latest snapshot tells it, and the log offset from which records must be applied to it."""
         begin = self._files.projections.snapshot
+        if begin < 0 and self._log.start > 0:
+            begin = self._find_snapshot()  # the checkpoint is lost, and so is the beginning of the log
         if begin < 0:
-            if self._log.start > 0:
-                raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and no snapshot is known")
             return State(), 0
         reader = SnapshotReader(begin)
         for window in read_log(self._log, begin, self._log.end):
@@ -89,6 +90,18 @@ class DiskStore:
                     return State.from_rows(rows), reader.as_of
         segment = self._log.segment_of(begin)
         raise CorruptStoreError(str(segment.file.path), begin - segment.start, "the log ends inside the snapshot")
+
+    def _find_snapshot(self) -> int:
+        """Where the latest whole snapshot in the log begins."""
+        latest = -1
+        for window in read_log(self._log, self._log.start, self._log.end):
+            for control in _controls(window.columns, np.arange(len(window.columns))):
+                if control.WhichOneof("change") == "snapshot_end" and control.snapshot_end.begin_offset >= self._log.start:
+                    latest = control.snapshot_end.begin_offset
+        if latest < 0:
+            raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and it holds no snapshot")
+        self._files.projections = self._files.projections._replace(snapshot=latest)
+        return latest
 
     def _replay(self, as_of: int, queues_applied: int) -> None:
         """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues."""
@@ -284,6 +297,24 @@ class DiskStore:
         self.wait_confirmed(self._log.end)
         self._files.projections = self._files.projections._replace(snapshot=begin)
         return begin
+
+    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None) -> int:
+        """Drop whole segments of which every record was stored before ``older_than_ms``, or which are more than ``max_bytes`` from the end.
+
+        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known.
+        """
+        self.wait_confirmed(self._log.end)
+        log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
+        if log_start <= self._log.start:
+            return self._log.start
+        least = least_offsets_after(self._log, log_start)
+        self._append_control(crossing_record(self.state, log_start, least))
+        self.snapshot()
+        self.checkpoint()
+        self._log.drop_before(log_start)
+        for key, offset in least.items():
+            self._queues.drop_before(key, offset)
+        return self._log.start
 
     def close(self) -> None:
         """Stop cleanly: the next opening has nothing to find out."""

@@ -76,6 +76,10 @@ class Queues:
         """Nothing waits any more: everything is about to be added again from the log."""
         self._waiting.clear()
 
+    def drop_before(self, key: QueueKey, least: int) -> None:
+        """Remove the files of a queue that hold nothing from ``least`` on."""
+        self._files.drop_before(self._state.topics[key.topic_id].name, key.queue_id, least)
+
     def write_behind(self, below: int) -> None:
         """Put the entries of records that end at or below log offset ``below`` into their files."""
         for key, waiting in list(self._waiting.items()):

@@ -63,6 +63,10 @@ class State:
             case "offsets_committed":
                 for offset in control.offsets_committed.offsets:
                     self._put_offset(offset)
+            case "retention_crossed":
+                for queue in control.retention_crossed.queues:
+                    key = QueueKey(queue.topic_id, queue.queue_id)
+                    self.least[key] = max(queue.least, self.least.get(key, 0))
             case _:
                 pass  # the parts of a snapshot say nothing new; later kinds of change are for later readers
 

@@ -10,6 +10,7 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.record import decode_record, encode_record
+from litemq.proto.control_pb2 import Control
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import Appended, DiskStore
 from litemq.storage.files import Disk, OpenFile
@@ -190,6 +191,65 @@ def test_damage_in_the_log_is_not_healed_but_named(tmp_path: Path) -> None:
         _bodies(again, "orders")
     assert caught.value.path == str(segment)
     again._files.abandon()
+
+
+def test_what_was_known_long_ago_survives_retention_of_all_its_records(tmp_path: Path) -> None:
+    clock = FakeClock(wall_ms=1_000_000_000_000)
+    store = _open(tmp_path, clock)
+    day = 86_400
+    old = store.create_topic("old", 2)
+    _send(store, "old", [b"x"] * 5, 1)
+    store.commit_offsets("billing", [(QueueKey(old.topic_id, 1), 3)])
+    store.create_topic("busy", 1)
+    sent = 0
+    for _ in range(60):  # ten years
+        clock.advance(61 * day)
+        _send(store, "busy", [b"y" * 3000] * 10)
+        sent += 10
+        store.retain(older_than_ms=clock.wall_ms() - 3 * day * 1000)
+    assert store._log.start > 10 * CONFIG.segment_bytes
+    assert len(store._log.segments) < 5
+    key, busy = QueueKey(old.topic_id, 1), QueueKey(store.state.topic_ids["busy"], 0)
+    assert (store.state.least[key], store.state.next[key]) == (5, 5)
+    assert store.state.next[busy] == sent
+    least = store.state.least[busy]
+    assert 0 < least < sent
+    assert len(_bodies(store, "busy", first=least)) == sent - least
+    with pytest.raises(OffsetOutOfRangeError, match=f"it has {least}"):
+        store.read_queue(busy, least - 1, 10)
+    rows = [row for row in store.state.rows() if row.queue.topic_id != 1]
+    store.close()
+    # Everything but the log is lost.
+    shutil.rmtree(tmp_path / "consumequeue")
+    (tmp_path / "checkpoint").unlink()
+    again = _open(tmp_path, clock)
+    assert [row for row in again.state.rows() if row.queue.topic_id != 1] == rows
+    assert len(_bodies(again, "busy", first=least)) == sent - least
+    assert again.state.group_offsets["billing", key] == 3
+    # An idle queue never uses an offset twice.
+    assert _send(again, "old", [b"z"], 1).queue_offsets.tolist() == [5]
+    again.close()
+
+
+def test_retention_says_what_it_takes_and_from_whom(tmp_path: Path) -> None:
+    store = _open(tmp_path)
+    topic = store.create_topic("orders", 1)
+    key = QueueKey(topic.topic_id, 0)
+    store.commit_offsets("slow", [(key, 2)])
+    store.commit_offsets("fast", [(key, 60)])
+    for _ in range(8):
+        _send(store, "orders", [b"x" * 3000] * 10)
+    end = store._log.end
+    start = store.retain(max_bytes=2 * CONFIG.segment_bytes)
+    least = store.state.least[key]
+    assert 2 < least < 60
+    data = bytes(store._log.segment_of(end).read(end, end + 4096))
+    said = Control.FromString(decode_record(data).record.body).retention_crossed
+    assert said.log_start == start
+    assert [(queue.topic_id, queue.queue_id, queue.least) for queue in said.queues if queue.topic_id != 1] == [(key.topic_id, 0, least)]
+    assert [(loss.group, loss.from_offset, loss.to_offset) for loss in said.losses] == [("slow", 2, least)]
+    assert store.retain(max_bytes=1 << 40) == start
+    store.close()
 
 
 def test_store_time_never_falls(tmp_path: Path) -> None:
