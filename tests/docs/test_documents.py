@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ def _blocks(document: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_python_blocks_run_and_print_what_their_comments_say(document: Path) -> None:
+def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a document are one program. A comment behind or below a ``print`` is what it prints."""
+    monkeypatch.chdir(tmp_path)
     program = "\n".join(_blocks(document, "python"))
     assert program
     expected = re.findall(r"print\(.*\)\n?(?:  )?# (.*)", program)
@@ -29,6 +31,21 @@ def test_python_blocks_run_and_print_what_their_comments_say(document: Path) -> 
     with contextlib.redirect_stdout(printed):
         exec(compile(program, document.name, "exec"), {})  # noqa: S102 (our own documents)
     assert printed.getvalue().splitlines() == expected
+    if document.parent.name == "howto":
+        _run_commands(document)
+
+
+def _run_commands(document: Path) -> None:
+    """The commands of a how-to, after its program; what stands below one is what it prints."""
+    for block in _blocks(document, "console"):
+        for line, following in pairwise([*block.splitlines(), "$ "]):
+            if line.startswith("$ litemq "):
+                words = shlex.split(line.removeprefix("$ "))
+                command = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                assert result.stdout
+                if not following.startswith("$ "):
+                    assert result.stdout.splitlines()[0] == following
 
 
 @pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "README.zh-CN.md"], ids=lambda path: path.name)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from litemq import __version__
-from litemq.cli import bench
+from litemq.cli import bench, store
 from litemq.errors import LiteMQError
 
 __all__ = ["app", "run"]
@@ -30,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LITEMQ"},
 )
 app.add_typer(bench.app, name="bench")
+app.add_typer(store.app, name="store")
 
 
 def _print_version(wanted: bool) -> None:

@@ -36,6 +36,8 @@ class Epoch(NamedTuple):
 class EpochFile:
     """The file ``epochs`` of a data directory: entries are appended and synced, and cut off only behind a cut-off log."""
 
+    ENTRY_BYTES = _ENTRY.size
+
     def __init__(self, disk: Disk, path: Path) -> None:
         existed = path.exists()
         self._file = disk.open(path, create=True)

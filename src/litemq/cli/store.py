@@ -1,0 +1,133 @@
+"""``litemq store``: look at a data directory without a broker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from litemq.cli.output import OutputFormat, write_json
+from litemq.errors import CorruptStoreError
+from litemq.storage.inspect import Inspected, inspect_file
+from litemq.storage.verify import verify_directory
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look at a data directory without a broker.", no_args_is_help=True)
+
+Format = Annotated[OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, or JSON for programs.")]
+
+
+@app.callback()
+def store() -> None:
+    """Look at a data directory without a broker."""
+
+
+@app.command("inspect")
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the log: commitlog/<20 digits>, or one in the original layout.")],
+    output: Format = OutputFormat.TABLE,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many messages to show.")] = 1_000_000_000,
+) -> None:
+    """Show the messages of one file of the log, version 1 or 2. Nothing is changed, and a running broker is not disturbed."""
+    messages = islice(inspect_file(file), limit)
+    if output is OutputFormat.JSON:
+        write_json([_as_json(message) for message in messages])
+    else:
+        _print_messages(file, messages)
+
+
+def _print_messages(file: Path, messages: Iterable[Inspected]) -> None:
+    write = sys.stdout.write
+    write(f"=== CommitLog File Reader ===\nFile: {file}\n")
+    write(f"Size: {file.stat().st_size} bytes\n" if file.exists() else "")
+    count = total = 0
+    damage: CorruptStoreError | None = None
+    try:
+        for count, message in enumerate(messages, 1):
+            total += message.stored.size
+            write(f"\n=== Message #{count} (offset: {message.position}, size: {message.stored.size} bytes) ===\n")
+            for name, value in _fields(message):
+                write(f"{name + ':':<18} {value}\n")
+    except CorruptStoreError as error:
+        damage = error
+    write(f"\n=== Summary ===\nTotal messages: {count}\nTotal size: {total} bytes\n")
+    if damage is not None:
+        raise damage
+
+
+def _fields(message: Inspected) -> Iterable[tuple[str, object]]:
+    """What the original reader showed, and behind it whatever else a message has."""
+    record, stamp, facts = message.stored.record, message.stored.stamp, message.stored.facts
+    yield "MessageID", _plain(record.message_id)
+    yield "Topic", _plain(record.topic)
+    if stamp is not None:
+        yield "QueueID", stamp.queue_id
+        yield "QueueOffset", stamp.queue_offset
+        yield "CommitLogOffset", stamp.commitlog_offset
+    yield "StoreSize", message.stored.size if facts is None else facts.store_size
+    yield "Body", f"{_plain(record.body)} ({len(record.body)} bytes)"
+    for name, values in (("Tags", record.tags), ("Keys", record.keys)):
+        if values:
+            yield name, ", ".join(map(_plain, values))
+    for key, value in record.properties.items():
+        yield "Property", f"{_plain(key)} = {_plain(value)}"
+    yield "MessageType", record.type.name
+    if stamp is not None:
+        yield "Kind", stamp.kind.name
+        yield "StoreTimestamp", _time(stamp.store_timestamp)
+    yield "BornTimestamp", _time(record.born_timestamp)
+    if record.delay_time:
+        yield "DelayTime", _time(record.delay_time)
+
+
+def _plain(value: str | bytes) -> str:
+    """Text that does nothing to a terminal, and is not longer than a line."""
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:80])
+    return shown + ("…" if len(text) > 80 else "")
+
+
+def _time(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _as_json(message: Inspected) -> dict[str, object]:
+    stored = message.stored
+    record = {name: value for name, value in stored.record._asdict().items() if name != "body"} | {
+        "body": stored.record.body.decode("utf-8", "backslashreplace"),
+        "body_bytes": len(stored.record.body),
+        "properties": dict(stored.record.properties),
+    }
+    stamp = {} if stored.stamp is None else stored.stamp._asdict()
+    facts = {} if stored.facts is None else stored.facts._asdict()
+    return {"position": message.position, "size": stored.size, "record_version": stored.version, **record, **stamp, **facts}
+
+
+@app.command("verify")
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory.")],
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Check a data directory whole, and name what is damaged by file and byte. Exits with 1 when anything is."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("verify")
+        found = verify_directory(directory, after_file=lambda path: progress.update(task, description=f"verify {path.name}"))
+    if output is OutputFormat.JSON:
+        findings = [finding._asdict() for finding in found.findings]
+        write_json({"segments": found.segments, "records": found.records, "queue_files": found.queue_files, "findings": findings})
+    else:
+        for finding in found.findings:
+            sys.stdout.write(f"{finding.path}: byte {finding.offset}: {finding.reason}\n")
+        verdict = f"{len(found.findings)} findings" if found.findings else "nothing is damaged"
+        sys.stdout.write(f"{found.segments} segments, {found.records} records, {found.queue_files} queue files: {verdict}\n")
+    if found.findings:
+        raise typer.Exit(1)

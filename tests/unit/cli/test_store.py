@@ -1,0 +1,114 @@
+"""``litemq store``: what the original reader showed, and damage by its place."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from litemq.cli.main import app
+from litemq.clock import FakeClock
+from litemq.errors import CorruptStoreError, InvalidArgumentError
+from litemq.format.record import encode_record
+from litemq.format.record_v1 import encode_record_v1
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.types import Record, Stamp
+
+RUNNER = CliRunner()
+CONFIG = StoreConfig(segment_bytes=139_264, max_record_bytes=65_536)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    store = DiskStore(tmp_path / "data", CONFIG, FakeClock(), host="here")
+    topic = store.create_topic("test_topic", 1)
+    batch = b"".join(encode_record(Record("test_topic", b"Hello LiteMQ! Message #%d" % n, f"id-{n}", tags=("a",))) for n in range(400))
+    store.append(bytearray(batch), topic.topic_id, 0)
+    store.close()
+    return tmp_path / "data"
+
+
+def test_inspect_shows_what_the_original_reader_showed(tmp_path: Path) -> None:
+    file = tmp_path / "old"
+    record = Record("test_topic", b"Hello LiteMQ! Message #1", "1766547877259022000-0")
+    file.write_bytes(encode_record_v1(record, Stamp()))
+    size = file.stat().st_size
+    result = RUNNER.invoke(app, ["store", "inspect", str(file)])
+    assert result.exit_code == 0
+    expected = f"""=== CommitLog File Reader ===
+File: {file}
+Size: {size} bytes
+
+=== Message #1 (offset: 0, size: {size} bytes) ===
+MessageID:         1766547877259022000-0
+Topic:             test_topic
+QueueID:           0
+QueueOffset:       0
+CommitLogOffset:   0
+StoreSize:         {size}
+Body:              Hello LiteMQ! Message #1 (24 bytes)
+"""
+    assert result.stdout.startswith(expected)
+    assert result.stdout.endswith(f"\n=== Summary ===\nTotal messages: 1\nTotal size: {size} bytes\n")
+
+
+def test_inspect_reads_a_segment_as_table_and_json(directory: Path) -> None:
+    segment = min((directory / "commitlog").iterdir())
+    table = RUNNER.invoke(app, ["store", "inspect", str(segment), "--limit", "3"]).stdout
+    assert "Total messages: 3" in table
+    assert "Kind:              CONTROL" in table
+    messages = json.loads(RUNNER.invoke(app, ["store", "inspect", str(segment), "--format", "json"]).stdout)
+    assert [m["message_id"] for m in messages if m["topic"] == "test_topic"] == [f"id-{n}" for n in range(400)]
+    assert messages[1]["queue_offset"] == 0
+    assert messages[1]["body"] == "Hello LiteMQ! Message #0"
+
+
+def test_inspect_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "hostile"
+    file.write_bytes(encode_record(Record("t\x1b]0;evil\x07", b"\x1b[2J\xff", "i\nd"), Stamp()))
+    shown = RUNNER.invoke(app, ["store", "inspect", str(file)]).stdout
+    assert "\x1b" not in shown
+    assert "\\x1b[2J\\xff" in shown
+    assert "i\\nd" in shown
+
+
+def test_inspect_names_damage_and_what_is_no_log(tmp_path: Path, directory: Path) -> None:
+    segment = min((directory / "commitlog").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[1000] ^= 1
+    segment.write_bytes(data)
+    result = RUNNER.invoke(app, ["store", "inspect", str(segment)])
+    assert isinstance(result.exception, CorruptStoreError)
+    assert "Total messages: " in result.stdout
+    (tmp_path / "noise").write_bytes(b"this is not a log")
+    for path in (tmp_path / "noise", tmp_path / "missing", tmp_path):
+        assert isinstance(RUNNER.invoke(app, ["store", "inspect", str(path)]).exception, InvalidArgumentError)
+
+
+def test_verify_finds_nothing_in_a_sound_directory(directory: Path) -> None:
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    result = RUNNER.invoke(app, ["store", "verify", str(directory)])
+    assert (result.exit_code, result.stdout.endswith("nothing is damaged\n")) == (0, True)
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "place"),
+    [("commitlog/00000000000000000000", 5000, None), ("checkpoint", 20, 0), ("checkpoint", 4096 + 30, 4096), ("epochs", 10, 0)]
+    + [("consumequeue/test_topic/0/00000000000000000000", at, at // 4096 * 4096) for at in (0, 4095, 5000)],
+)
+def test_verify_names_each_damage(directory: Path, name: str, at: int, place: int | None) -> None:
+    path = directory / name
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x20
+    path.write_bytes(data)
+    result = RUNNER.invoke(app, ["store", "verify", str(directory), "--format", "json"])
+    assert result.exit_code == 1
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert finding["path"] == str(path)
+    assert finding["offset"] == place if place is not None else 0 <= at - finding["offset"] < 300
+
+
+def test_verify_wants_a_data_directory(tmp_path: Path) -> None:
+    assert isinstance(RUNNER.invoke(app, ["store", "verify", str(tmp_path)]).exception, InvalidArgumentError)
