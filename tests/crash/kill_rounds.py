@@ -105,7 +105,7 @@ def check(directory: Path, highest: dict[int, int], before: dict[int, list[bytes
     store = _open(directory)
     found = contents(store)
     rows = [row.SerializeToString(deterministic=True) for row in store.state.rows()]
-    store._files.abandon()
+    store.abandon()
     for queue, offset in highest.items():
         assert len(found[queue]) > offset, f"queue {queue} lost what was acknowledged at {offset}"
     for queue, records in before.items():
@@ -115,7 +115,7 @@ def check(directory: Path, highest: dict[int, int], before: dict[int, list[bytes
     rebuilt = _open(anew)
     assert contents(rebuilt) == found, "the queues are not what the log says"
     assert [row.SerializeToString(deterministic=True) for row in rebuilt.state.rows()] == rows, "the state is not what the log says"
-    rebuilt._files.abandon()
+    rebuilt.abandon()
     shutil.rmtree(anew)
     return found
 

@@ -113,14 +113,14 @@ def test_every_power_cut(tmp_path: Path) -> None:
                 assert bodies == writer.sent[queue][least : least + len(bodies)]
                 assert least == 0 or until > writer.retained_at
             rows = _rows(store)
-            store._files.abandon()
+            store.abandon()
             # The same, with everything but the log gone.
             shutil.rmtree(place / "consumequeue")
             (place / "checkpoint").unlink()
             anew = _open(place)
             assert _contents(anew) == found
             assert _rows(anew) == rows
-            anew._files.abandon()
+            anew.abandon()
             shutil.rmtree(place)
     assert states > 200  # how many there are depends on how the flusher and the writer took turns
 

@@ -316,6 +316,10 @@ class DiskStore:
             self._queues.drop_before(key, offset)
         return self._log.start
 
+    def abandon(self) -> None:
+        """Let go as a crash would: nothing is written down, and the next opening recovers."""
+        self._files.abandon()
+
     def close(self) -> None:
         """Stop cleanly: the next opening has nothing to find out."""
         try:

@@ -54,7 +54,7 @@ def test_without_arguments_it_helps() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bench", "suite", "nothing"], "no suite 'nothing': choose from format"),
+        (["bench", "suite", "nothing"], "no suite 'nothing': choose from format, store"),
         (["bench", "suite", "format", "--runs", "2"], "'--runs'"),
         (["bench", "suite", "format", "--format", "xml"], "'xml' is not one of"),
         (["nonsense"], "No such command 'nonsense'"),

@@ -102,7 +102,7 @@ def test_what_is_known_comes_back_the_same(tmp_path: Path, how: str) -> None:
     if how == "close":
         store.snapshot()
     expected = list(store.state.rows())
-    store.close() if how == "close" else store._files.abandon()
+    store.close() if how == "close" else store.abandon()
     again = _open(tmp_path)
     rows = list(again.state.rows())
     if how == "close":
@@ -190,7 +190,7 @@ def test_damage_in_the_log_is_not_healed_but_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptStoreError, match="broker-crc") as caught:
         _bodies(again, "orders")
     assert caught.value.path == str(segment)
-    again._files.abandon()
+    again.abandon()
 
 
 def test_what_was_known_long_ago_survives_retention_of_all_its_records(tmp_path: Path) -> None:
