@@ -25,7 +25,7 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-CONFIG = StoreConfig(segment_bytes=262_144, max_record_bytes=8192)
+CONFIG = StoreConfig(segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500)
 QUEUES = 3
 ACK = struct.Struct(">IQ")  # queue, offset
 

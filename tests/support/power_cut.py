@@ -169,14 +169,15 @@ def _subsets(pending: list[Operation]) -> Iterator[list[Operation]]:
         for size in range(len(pending) + 1):
             yield from map(list, itertools.combinations(pending, size))
     else:
-        for size in range(len(pending) + 1):
-            yield pending[:size]
-        for left_out in range(len(pending)):
-            yield pending[:left_out] + pending[left_out + 1 :]
-        for alone in pending:
-            yield [alone]
+        # Of many, those at the end: what came before them was pending, and looked at, when they were not there yet.
+        recent = range(max(0, len(pending) - 6), len(pending))
+        yield []
+        for number in recent:
+            yield pending[: number + 1]
+            yield pending[:number] + pending[number + 1 :]
+            yield [pending[number]]
     # The last writes reached the disk in part: the beginning of one, or its end.
-    for at, operation in enumerate(pending):
+    for at, operation in list(enumerate(pending))[-3:]:
         if operation.what == "write" and len(operation.data) > SECTOR:
             first = SECTOR - operation.offset % SECTOR
             borders = range(first, len(operation.data), SECTOR)

@@ -1,4 +1,4 @@
-"""``litemq bench suite store``: the store on disk, everything on: validation, both checksums, log, queues.
+"""``litemq bench suite store``: the store on disk: validation, both checksums, log, queues. The key index is built behind, and not counted.
 
 Records of 1 KiB with one key each. Each run has a new directory below the temporary one (``TMPDIR``): put that on the disk that matters.
 """

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError
 from litemq.format.record import BLANK_MAGIC
 from litemq.storage.files import Disk
-from litemq.storage.segment import Segment
+from litemq.storage.segment import Segment, remove_segments
 
 __all__ = ["CommitLog", "check_segment_bytes"]
 
@@ -107,10 +107,7 @@ class CommitLog:
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
         """Cut off what a failed write left, so that no part of it is ever taken for records; where that fails, too, stop for good."""
         try:
-            for segment in self.segments[kept:]:
-                self._disk.unlink(segment.file.path)
-            if len(self.segments) > kept:
-                self._disk.sync_directory(self._directory)
+            remove_segments(self._disk, self._directory, list(reversed(self.segments[kept:])))
             del self.segments[kept:]
             if self.segments and before < self.segments[-1].end:
                 self.segments[-1].cut(before)
@@ -143,9 +140,6 @@ class CommitLog:
     def drop_before(self, offset: int) -> list[Segment]:
         """Take away the segments that end at or before ``offset``, except the last. Their readers keep what they hold."""
         dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]
-        for segment in dropped:
-            self._disk.unlink(segment.file.path)
-        if dropped:
-            self._disk.sync_directory(self._directory)
-            del self.segments[: len(dropped)]
+        remove_segments(self._disk, self._directory, dropped)
+        del self.segments[: len(dropped)]
         return dropped

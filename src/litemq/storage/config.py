@@ -17,10 +17,14 @@ class StoreConfig:
 
     segment_bytes: int = 1 << 30
     max_record_bytes: int = 4 << 20
+    index_slots: int = 5_000_000
+    index_entries: int = 20_000_000
 
     def __post_init__(self) -> None:
         if not isinstance(self.max_record_bytes, int) or not 1024 <= self.max_record_bytes <= LARGEST_RECORD:
             raise InvalidArgumentError(f"max_record_bytes={self.max_record_bytes!r}: choose 1024 … {LARGEST_RECORD}")
+        if not (1 <= self.index_slots < 1 << 32 and 1 <= self.index_entries < 1 << 32):
+            raise InvalidArgumentError(f"index_slots={self.index_slots}, index_entries={self.index_entries}: choose 1 … {(1 << 32) - 1}")
         # The broker's own records, a dead letter or a part of a snapshot, may exceed what producers may send.
         check_segment_bytes(self.segment_bytes, self.max_record_bytes + 64 * 1024)
 

@@ -19,12 +19,14 @@ from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError
 from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns, Word
+from litemq.format.keys import hash_key
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import FIXED_BYTES, encode_record
+from litemq.format.record import FIXED_BYTES, decode_record, encode_record
 from litemq.format.stamp import QueueRuns, one_queue_run, queue_entries, queue_runs, stamp_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
+from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
 from litemq.storage.log_reader import read_log
 from litemq.storage.queue_files import QueueFiles
@@ -32,12 +34,13 @@ from litemq.storage.queues import Queues
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import SnapshotReader, snapshot_begin, snapshot_rest
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State, TopicFacts
-from litemq.types import Record, RecordKind, check_name
+from litemq.types import Record, RecordKind, StoredRecord, check_name
 
 __all__ = ["Appended", "DiskStore"]
 
 Longs = npt.NDArray[np.int64]
 
+_STORE_TIMESTAMP = slice(32, 40)
 _LOG = logging.getLogger(__name__)
 
 
@@ -65,6 +68,8 @@ class DiskStore:
             self.state, as_of = self._load_state()
             self._queues = Queues(QueueFiles(disk, directory / "consumequeue"), self.state)
             self._replay(as_of, self._files.projections.queues_applied)
+            self._index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
+            self._indexed = max(self._index.resume_at, self._log.start)
         except BaseException:
             self._files.abandon()
             raise
@@ -278,12 +283,56 @@ class DiskStore:
             raise OffsetOutOfRangeError(f"log offset {log_offset + size} is not confirmed: the log may be read to {self.confirm_offset}")
         return self._log.view(log_offset, log_offset + size)
 
+    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
+        """The messages of a topic that carry a key, or have it as their id, the latest first."""
+        try:
+            return self._find(topic, key, most)
+        except CorruptStoreError as error:
+            self._index.rebuild(error)
+            self._indexed = self._log.start
+            return self._find(topic, key, most)
+
+    def _find(self, topic: str, key: str, most: int) -> list[StoredRecord]:
+        self._index_to(self.confirm_offset)
+        found: list[StoredRecord] = []
+        for offset in self._index.find(hash_key(topic, key)):
+            if offset < self._log.start or len(found) == most:
+                break
+            size = int.from_bytes(self._log.view(offset, offset + 4), "big")
+            stored = decode_record(self.read_record(offset, size), limits=STORED_LIMITS)
+            # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there.
+            place = QueueKey(stored.stamp.topic_id, stored.stamp.queue_id) if stored.stamp is not None else QueueKey(0, 0)
+            kept = stored.stamp is not None and stored.stamp.queue_offset >= self.state.least.get(place, 0)
+            if kept and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
+                found.append(stored)
+        return found
+
+    def _index_to(self, end: int) -> None:
+        """Build the key index up to a log offset."""
+        if self._indexed < end:
+            for window in read_log(self._log, self._indexed, end):
+                self._index.add(window.columns, window.base, self._clock.wall_ms())
+            self._indexed = end
+
+    def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
+        """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
+        low, high = self.state.least.get(key, 0), self.state.next.get(key, 0)
+        while low < high:
+            middle = (low + high) // 2
+            data = self.read_queue(key, middle, 1)
+            if data and int.from_bytes(data[_STORE_TIMESTAMP], "big") < store_timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     # Looking after itself -----------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
         """Make the projections durable as far as the log is, and write down how far that is."""
         flushed = self.confirm_offset
         self._queues.write_behind(flushed)
+        self._index_to(flushed)
         self._disk.sync_all(self._directory)
         self._files.projections = self._files.projections._replace(queues_applied=flushed)
         self._files.checkpoint()
@@ -314,6 +363,7 @@ class DiskStore:
         self._log.drop_before(log_start)
         for key, offset in least.items():
             self._queues.drop_before(key, offset)
+        self._index.drop_before(log_start)
         return self._log.start
 
     def abandon(self) -> None:

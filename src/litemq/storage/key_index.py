@@ -168,7 +168,10 @@ class SealedKeyIndex:
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._file = disk.open(path)
-        self._crcs = disk.open(crc_path(path))
+        try:
+            self._crcs = disk.open(crc_path(path))
+        except FileNotFoundError:
+            raise CorruptStoreError(str(crc_path(path)), 0, "the file is missing") from None
         self._size = self._file.size
         self.begin, self.end, self.first_log_offset, self.last_log_offset, self._slots, self._count = _HEADER.unpack(
             self._read(0, _HEADER.size)

@@ -22,7 +22,7 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import MAGIC, decode_record
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.files import Disk
-from litemq.storage.segment import Segment, segment_path
+from litemq.storage.segment import Segment, remove_segments, segment_path
 
 __all__ = ["LogEnd", "find_segments", "recover_log"]
 
@@ -81,11 +81,8 @@ def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: i
 def _cut(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:
     """Make everything from ``end`` on zero, durably. After a crash it cannot be trusted to be zero: writes are not made in order."""
     behind = [segment for segment in segments if segment.start >= end and segment is not segments[0]]
-    for segment in behind:
-        disk.unlink(segment.file.path)
-        segments.remove(segment)
-    if behind:
-        disk.sync_directory(directory)
+    remove_segments(disk, directory, behind[::-1])
+    del segments[len(segments) - len(behind) :]
     last = segments[-1]
     if end < last.end and not (clean and last.file.size == last.size):
         last.cut(end)

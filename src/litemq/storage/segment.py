@@ -7,11 +7,18 @@ from pathlib import Path
 
 from litemq.storage.files import Disk, OpenFile
 
-__all__ = ["Segment", "segment_path"]
+__all__ = ["Segment", "remove_segments", "segment_path"]
 
 
 def segment_path(directory: Path, start: int) -> Path:
     return directory / f"{start:020d}"
+
+
+def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:
+    """Remove segments from one end of the log, the outermost first, each durably before the next: a power cut never leaves a gap."""
+    for segment in segments:
+        disk.unlink(segment.file.path)
+        disk.sync_directory(directory)
 
 
 class Segment:

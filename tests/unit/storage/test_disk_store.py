@@ -17,7 +17,7 @@ from litemq.storage.files import Disk, OpenFile
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
+CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400)
 
 
 def _open(folder: Path, clock: FakeClock | None = None, disk: Disk | None = None) -> DiskStore:
@@ -249,6 +249,81 @@ def test_retention_says_what_it_takes_and_from_whom(tmp_path: Path) -> None:
     assert [(queue.topic_id, queue.queue_id, queue.least) for queue in said.queues if queue.topic_id != 1] == [(key.topic_id, 0, least)]
     assert [(loss.group, loss.from_offset, loss.to_offset) for loss in said.losses] == [("slow", 2, least)]
     assert store.retain(max_bytes=1 << 40) == start
+    store.close()
+
+
+def _send_keyed(store: DiskStore, numbers: range) -> None:
+    facts = store.state.topic("orders")
+    assert facts is not None
+    records = [Record("orders", b"x" * 200, f"id-{n}", keys=(f"key-{n % 10}", "every")) for n in numbers]
+    store.wait_confirmed(store.append(bytearray(b"".join(map(encode_record, records))), facts.topic_id, 0).end, 10)
+
+
+def _ids(store: DiskStore, key: str, most: int = 1000) -> list[str]:
+    return [stored.record.message_id for stored in store.find("orders", key, most)]
+
+
+@pytest.mark.parametrize("how", ["open", "closed", "crashed", "index gone", "damaged"])
+def test_messages_are_found_by_key_and_by_id(tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    store = _open(tmp_path)
+    store.create_topic("orders", 1)
+    for begin in range(0, 500, 50):
+        _send_keyed(store, range(begin, begin + 50))
+        if begin == 200:
+            store.checkpoint()
+    if how == "closed":
+        store.close()
+    elif how != "open":
+        store.abandon()
+    if how == "index gone":
+        shutil.rmtree(tmp_path / "index")
+    if how == "damaged":
+        sealed = min((tmp_path / "index").glob("*[0-9]"))
+        data = bytearray(sealed.read_bytes())
+        data[5000] ^= 1
+        sealed.write_bytes(data)
+    if how != "open":
+        store = _open(tmp_path)
+    assert _ids(store, "id-7") == ["id-7"]
+    assert _ids(store, "key-3") == [f"id-{n}" for n in range(493, 0, -10)]
+    assert len(_ids(store, "every")) == 500
+    assert _ids(store, "every", 3) == ["id-499", "id-498", "id-497"]
+    assert store.find("payments", "id-7") == []
+    assert _ids(store, "nothing") == []
+    assert len(list((tmp_path / "index").glob("*[0-9]"))) > 3
+    assert ("key index is made anew" in caplog.text) == (how == "damaged")
+    _send_keyed(store, range(500, 501))
+    assert _ids(store, "key-0", 2) == ["id-500", "id-490"]
+    store.close()
+
+
+def test_what_retention_took_is_not_found(tmp_path: Path) -> None:
+    store = _open(tmp_path)
+    store.create_topic("orders", 1)
+    for begin in range(0, 2000, 50):
+        _send_keyed(store, range(begin, begin + 50))
+    store.checkpoint()
+    files = len(list((tmp_path / "index").iterdir()))
+    store.retain(max_bytes=2 * CONFIG.segment_bytes)
+    assert _ids(store, "id-7") == []
+    assert _ids(store, "id-1999") == ["id-1999"]
+    assert len(list((tmp_path / "index").iterdir())) < files
+    store.close()
+
+
+def test_seek_by_time(tmp_path: Path) -> None:
+    clock = FakeClock(wall_ms=1_000_000)
+    store = _open(tmp_path, clock)
+    topic = store.create_topic("orders", 1)
+    key = QueueKey(topic.topic_id, 0)
+    assert store.offset_at_time(key, 0) == 0
+    for n in range(20):
+        clock.advance(1)
+        _send(store, "orders", [b"x"] * (n % 3 + 1))
+    times = [decode_record(store.read_queue(key, n, 1)).stamp.store_timestamp for n in range(store.state.next[key])]  # type: ignore[union-attr]
+    for moment in (0, 1_001_000, 1_001_001, 1_010_500, 1_020_000, 1_020_001):
+        expected = next((n for n, time in enumerate(times) if time >= moment), len(times))
+        assert store.offset_at_time(key, moment) == expected
     store.close()
 
 
