@@ -170,14 +170,14 @@ def _subsets(pending: list[Operation]) -> Iterator[list[Operation]]:
             yield from map(list, itertools.combinations(pending, size))
     else:
         # Of many, those at the end: what came before them was pending, and looked at, when they were not there yet.
-        recent = range(max(0, len(pending) - 6), len(pending))
+        recent = range(max(0, len(pending) - 3), len(pending))
         yield []
         for number in recent:
             yield pending[: number + 1]
             yield pending[:number] + pending[number + 1 :]
             yield [pending[number]]
     # The last writes reached the disk in part: the beginning of one, or its end.
-    for at, operation in list(enumerate(pending))[-3:]:
+    for at, operation in list(enumerate(pending))[-1:]:
         if operation.what == "write" and len(operation.data) > SECTOR:
             first = SECTOR - operation.offset % SECTOR
             borders = range(first, len(operation.data), SECTOR)
