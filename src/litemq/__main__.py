@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 __all__ = ["main"]
 
@@ -11,9 +12,12 @@ EXIT_INTERRUPTED = 130
 
 def main() -> None:
     """Run the command."""
-    try:
-        from litemq.cli.main import run
+    # An exception in the middle of an import may come out of it as any other. Nothing is open yet: just end.
+    before = signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
+    from litemq.cli.main import run
 
+    signal.signal(signal.SIGINT, before)
+    try:
         run()
     except KeyboardInterrupt:
         # Nothing is left to be written, and a second interrupt while Python shuts down must not print anything either.
