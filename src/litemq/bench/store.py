@@ -39,11 +39,9 @@ def figures(scale: float) -> list[Figure]:
     """The figures, each with the goal that it was designed for."""
     total = max(2_000, int(400_000 * scale))
     thousand, hundred = _batch(1000), _batch(100)
-    ratios: dict[str, float] = {}
 
     def append_1000() -> float:
-        ratios["append"] = _append(thousand, 1000, total)
-        return ratios["append"]
+        return _append(thousand, 1000, total)
 
     def over_bare() -> float:
         return append_1000() * _RECORD_BYTES / _bare_write(thousand, total // 1000)

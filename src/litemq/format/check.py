@@ -23,7 +23,7 @@ from litemq.format.limits import (
 )
 from litemq.format.record import FIXED_BYTES, PRODUCER_BYTES_AT, SEVERAL_TAGS, STAMPED_BYTES_AT, Buffer, Problem, Stage, decode_record
 from litemq.format.scan import ScanStop, scan
-from litemq.format.strings import ListColumn, Strings, all_alike, all_utf8, nonascii, rows_at, spread
+from litemq.format.strings import ListColumn, Strings, all_alike, all_utf8, maybe_repeated_names, nonascii, rows_at, spread
 
 __all__ = ["are_of_topic", "check_batch", "explain", "find_faults"]
 
@@ -200,17 +200,7 @@ class _Check:
         counts = lists.counts
         marks |= (counts & 1) != 0
         several = np.flatnonzero((counts > 2) & ~marks)
-        if several.size:
-            names = counts[several] >> 1
-            which = spread(lists.offsets[several], names, 2)
-            hashes = crc32c_of_strings(self.columns.data, *lists.strings.chosen(which))
-            identities = np.sort(np.repeat(several, names) << 32 | hashes)
-            alike = identities[1:] == identities[:-1]
-            if alike.any():
-                # Two names with one hash are nearly always one name twice, but the names decide.
-                doubtful = np.zeros(len(self.columns), np.bool_)
-                doubtful[identities[1:][alike] >> 32] = True
-                self._mark_one_by_one(marks, np.flatnonzero(doubtful))
+        self._mark_one_by_one(marks, maybe_repeated_names(self.columns.data, lists, several))
 
     def _mark_not_utf8(self, marks: Marks) -> None:
         columns = self.columns

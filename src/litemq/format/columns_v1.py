@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import RecordFormatError
-from litemq.format.crc import crc32c_of_strings
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
 from litemq.format.record import Buffer
 from litemq.format.record_v1 import MAGIC_V1, MIN_BYTES_V1, decode_record_v1
-from litemq.format.strings import StringLists, Strings, all_utf8, spread, walk_counted
+from litemq.format.strings import StringLists, Strings, all_utf8, maybe_repeated_names, walk_counted
 from litemq.types import LATEST_TIME_MS, MessageStatus, MessageType, RecordKind
 
 __all__ = ["RecordColumnsV1", "find_faults_v1"]
@@ -164,14 +163,8 @@ def find_faults_v1(columns: RecordColumnsV1, *, limits: RecordLimits = DEFAULT_L
         marks |= times > LATEST_TIME_MS
 
     doubtful = np.zeros(len(columns), np.bool_)
-    counts = columns.properties.counts
-    several = np.flatnonzero(counts > 2)
-    if several.size:
-        names = counts[several] >> 1
-        which = spread(columns.properties.offsets[several], names, 2)
-        hashes = crc32c_of_strings(columns.data, *columns.properties.strings.chosen(which))
-        identities = np.sort(np.repeat(several, names) << 32 | hashes)
-        doubtful[identities[1:][identities[1:] == identities[:-1]] >> 32] = True
+    several = np.flatnonzero(columns.properties.counts > 2)
+    doubtful[maybe_repeated_names(columns.data, columns.properties, several)] = True
     named = (columns.message_id, columns.topic, columns.transaction_id, columns.sharding_key, columns.born_host, columns.store_host)
     inside = (columns.tags.strings, columns.keys.strings, columns.properties.strings)
     every = Strings(*(np.concatenate([strings[i] for strings in (*named, *inside)]) for i in (0, 1)))

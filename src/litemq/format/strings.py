@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.crc import crc32c_of_strings
+
 __all__ = [
     "COMPARED_BYTES",
     "ListColumn",
@@ -16,6 +18,7 @@ __all__ = [
     "Strings",
     "all_alike",
     "all_utf8",
+    "maybe_repeated_names",
     "nonascii",
     "rows_at",
     "spread",
@@ -269,6 +272,19 @@ def nonascii(data: npt.NDArray[np.uint8], begins: Positions, ends: Positions) ->
     for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
         marks[number] = not view[begin:end].tobytes().isascii()
     return marks
+
+
+def maybe_repeated_names(data: npt.NDArray[np.uint8], properties: StringLists, among: Positions) -> Positions:
+    """Those of some lists of names and values in which two names have one hash: nearly always one name twice, but the names decide."""
+    if among.size == 0:
+        return among
+    names = properties.counts[among] >> 1
+    which = spread(properties.offsets[among], names, 2)
+    hashes = crc32c_of_strings(data, *properties.strings.chosen(which))
+    identities = np.sort(np.repeat(among, names) << 32 | hashes)
+    doubtful = np.zeros(properties.offsets.size - 1, np.bool_)
+    doubtful[identities[1:][identities[1:] == identities[:-1]] >> 32] = True
+    return np.flatnonzero(doubtful)
 
 
 def all_utf8(data: npt.NDArray[np.uint8], strings: Strings) -> bool:

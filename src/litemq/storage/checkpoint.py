@@ -77,25 +77,16 @@ class CheckpointFile:
 
     def _load(self) -> tuple[int, Checkpoint | None]:
         """The later of the slots that are whole; ``None`` where neither is."""
-        found: list[tuple[int, Checkpoint]] = []
-        for slot in (0, 1):
-            raw = self._file.read(_SLOT.size, slot * _BLOCK)
-            if len(raw) == _SLOT.size:
-                magic, crc, counter, *fields = _SLOT.unpack(raw)
-                if magic == _MAGIC and crc == crc32c(raw[8:]):
-                    found.append((counter, Checkpoint(*fields)))
-        return max(found, default=(0, None))
+        whole = [_SLOT.unpack(raw) for raw in self._slots() if _is_whole(raw)]
+        return max(((counter, Checkpoint(*fields)) for _, _, counter, *fields in whole), default=(0, None))
 
     @property
     def damaged_slots(self) -> list[int]:
         """The slots that were written and are not whole: a torn write, or a flipped bit."""
-        damaged = []
-        for slot in (0, 1):
-            raw = self._file.read(_SLOT.size, slot * _BLOCK)
-            magic, crc = struct.unpack(">II", raw[:8]) if len(raw) == _SLOT.size else (0, 0)
-            if any(raw) and not (magic == _MAGIC and crc == crc32c(raw[8:])):
-                damaged.append(slot)
-        return damaged
+        return [slot for slot, raw in enumerate(self._slots()) if any(raw) and not _is_whole(raw)]
+
+    def _slots(self) -> list[bytes]:
+        return [self._file.read(_SLOT.size, slot * _BLOCK) for slot in (0, 1)]
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Durable when this returns."""
@@ -105,3 +96,7 @@ class CheckpointFile:
         self._file.write(raw, self._counter % 2 * _BLOCK)
         self._file.sync()
         self.latest = checkpoint
+
+
+def _is_whole(raw: bytes) -> bool:
+    return len(raw) == _SLOT.size and struct.unpack(">II", raw[:8]) == (_MAGIC, crc32c(raw[8:]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import threading
-from collections.abc import Callable
 from itertools import count
 
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
@@ -23,9 +22,8 @@ __all__ = ["Flusher"]
 class Flusher:
     """Keeps ``flushed``, the offset below which everything is on disk, as close to the log's end as the disk allows."""
 
-    def __init__(self, log: CommitLog, *, on_flushed: Callable[[int], None] = lambda _offset: None) -> None:
+    def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self._on_flushed = on_flushed
         self.flushed = log.end
         self._condition = threading.Condition()
         self._dirty: list[Segment] = []
@@ -59,10 +57,7 @@ class Flusher:
                 self._log.fail(f"fsync failed: {error}")
                 self._tell()
                 return
-            with self._condition:
-                self.flushed = target
-                self._condition.notify_all()
-            self._on_flushed(target)
+            self.flushed = target
             self._tell()
 
     def _tell(self) -> None:
