@@ -40,6 +40,10 @@ test *args:
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
 
+# Flip each byte of a small store once: what is noticed, what is served, what is named
+flips:
+    LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py
+
 # Coverage-guided fuzzing of both decoders, side by side: just fuzz --minutes 10
 fuzz *args:
     #!/usr/bin/env bash

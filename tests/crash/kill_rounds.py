@@ -25,7 +25,7 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 
-CONFIG = StoreConfig(segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500)
+CONFIG = StoreConfig(segment_bytes=262_144, max_record_bytes=8192, index_slots=100, index_entries=500, checkpoint_interval_ms=20)
 QUEUES = 3
 ACK = struct.Struct(">IQ")  # queue, offset
 
@@ -111,7 +111,7 @@ def check(directory: Path, highest: dict[int, int], before: dict[int, list[bytes
     for queue, records in before.items():
         assert found[queue][: len(records)] == records, f"queue {queue} changed what was read before"
     anew = directory.with_name("anew")
-    shutil.copytree(directory, anew, ignore=shutil.ignore_patterns("checkpoint", "consumequeue", "lock"))
+    shutil.copytree(directory, anew, ignore=shutil.ignore_patterns("checkpoint", "consumequeue", "index", "state.db*", "lock"))
     rebuilt = _open(anew)
     assert contents(rebuilt) == found, "the queues are not what the log says"
     assert [row.SerializeToString(deterministic=True) for row in rebuilt.state.rows()] == rows, "the state is not what the log says"

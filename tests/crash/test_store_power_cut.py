@@ -2,20 +2,23 @@
 
 import shutil
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from litemq.clock import FakeClock
 from litemq.format.record import decode_record, encode_record
+from litemq.proto.control_pb2 import Row
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files import DISK, Disk
 from litemq.storage.state import QueueKey
+from litemq.storage.state.database import StateDatabase
 from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60)
+CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
 
 
 def _open(folder: Path, disk: Disk = DISK) -> DiskStore:
@@ -28,6 +31,7 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self.disk = RecordingDisk()
         self.folder = folder
+        self.databases: list[tuple[int, bytes, bytes]] = []  # state.db and its log after each commit
         self.store = _open(folder, self.disk)
         self.sent: dict[int, list[bytes]] = {0: [], 1: []}
         self.retained_at = -1
@@ -45,6 +49,21 @@ class _Writer:
         self.store.wait_confirmed(max(end, appended.end), 10)
         self.promises.append((len(self.disk.operations), {q: len(bodies) for q, bodies in self.sent.items()}, offset))
 
+    def committed(self) -> None:
+        """``state.db`` has a new version; SQLite writes it past the disk that remembers."""
+        files = (self.folder / name for name in ("state.db", "state.db-wal"))
+        main, log = (path.read_bytes() if path.exists() else b"" for path in files)
+        self.databases.append((len(self.disk.operations), main, log))
+
+    def put_database(self, place: Path, operations: int, variant: int) -> None:
+        """One of the versions of ``state.db`` that a power cut may leave: its commits are not synced, and the last may be torn."""
+        versions = [version for version in self.databases if version[0] <= operations]
+        if variant == 0 or not versions:
+            return
+        _, main, log = versions[-1] if variant < 3 else versions[variant % len(versions)]
+        (place / "state.db").write_bytes(main)
+        (place / "state.db-wal").write_bytes(log if variant != 2 else log[: len(log) * 2 // 3])
+
     def promised_after(self, operations: int) -> dict[int, int]:
         return max((p for p in self.promises if p[0] <= operations), key=lambda p: p[0])[1]
 
@@ -53,8 +72,21 @@ def _message_id(body: bytes) -> str:
     return body[:5].hex()
 
 
-def _record(folder: Path) -> _Writer:
+def _record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> _Writer:
     writer = _Writer(folder)
+    commit = StateDatabase.commit
+
+    def noted(database: StateDatabase, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
+        commit(database, applied, rows)
+        writer.committed()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StateDatabase, "commit", noted)
+        _write(writer, folder)
+    return writer
+
+
+def _write(writer: _Writer, folder: Path) -> None:
     writer.send(0, 3, 10)
     writer.send(1, 2, 500)
     writer.store.checkpoint()
@@ -73,7 +105,6 @@ def _record(folder: Path) -> _Writer:
     assert max(writer.store.state.least.values()) > 0
     writer.send(1, 1, 10)
     writer.store.close()
-    return writer
 
 
 def _contents(store: DiskStore) -> dict[int, tuple[int, list[bytes]]]:
@@ -103,7 +134,7 @@ def _rows(store: DiskStore) -> list[bytes]:
 def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No power cut damages a queue: if one had to be made anew, a sync is missing somewhere.
     monkeypatch.setattr(DiskStore, "_rebuild_queues", _refuse_to_rebuild)
-    writer = _record(tmp_path / "recorded")
+    writer = _record(tmp_path / "recorded", monkeypatch)
     operations = writer.disk.operations
     states = 0
     for until in range(len(operations) + 1):
@@ -112,6 +143,7 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             states += 1
             place = tmp_path / "state"
             tree.write_to(tmp_path / "recorded", place)
+            writer.put_database(place, until, states % 7)
             store = _open(place)
             found = _contents(store)
             for queue, count in promised.items():
@@ -129,6 +161,7 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             shutil.rmtree(place / "consumequeue")
             shutil.rmtree(place / "index")
             (place / "checkpoint").unlink()
+            (place / "state.db").unlink()
             anew = _open(place)
             assert _contents(anew) == found
             assert _rows(anew) == rows

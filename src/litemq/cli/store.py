@@ -123,11 +123,20 @@ def verify(
         found = verify_directory(directory, after_file=lambda path: progress.update(task, description=f"verify {path.name}"))
     if output is OutputFormat.JSON:
         findings = [finding._asdict() for finding in found.findings]
-        write_json({"segments": found.segments, "records": found.records, "queue_files": found.queue_files, "findings": findings})
+        write_json(
+            {
+                "segments": found.segments,
+                "records": found.records,
+                "queue_files": found.queue_files,
+                "index_files": found.index_files,
+                "findings": findings,
+            }
+        )
     else:
         for finding in found.findings:
             sys.stdout.write(f"{finding.path}: byte {finding.offset}: {finding.reason}\n")
         verdict = f"{len(found.findings)} findings" if found.findings else "nothing is damaged"
-        sys.stdout.write(f"{found.segments} segments, {found.records} records, {found.queue_files} queue files: {verdict}\n")
+        looked_at = f"{found.segments} segments, {found.records} records, {found.queue_files} queue files, {found.index_files} index files"
+        sys.stdout.write(f"{looked_at}: {verdict}\n")
     if found.findings:
         raise typer.Exit(1)

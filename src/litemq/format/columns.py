@@ -124,6 +124,11 @@ class RecordColumns:
         return RecordColumns(self.buffer, self.starts[which])
 
     @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """The sizes of the records."""
+        return self.header["size"].astype(np.int64)
+
+    @cached_property
     def words(self) -> npt.NDArray[np.uint32]:
         """The headers as numbers of 32 bits, a row each. It is what the records said when they were read; stamping does not change it."""
         return self.header.view(">u4").reshape(len(self), FIXED_BYTES // 4).astype(np.uint32)

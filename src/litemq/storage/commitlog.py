@@ -18,14 +18,16 @@ import numpy.typing as npt
 from litemq.errors import DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, StoreFailedError
 from litemq.format.record import BLANK_MAGIC
 from litemq.storage.files import Disk
+from litemq.storage.reserve import SegmentReserve
 from litemq.storage.segment import Segment, remove_segments
 
-__all__ = ["CommitLog", "check_segment_bytes"]
+__all__ = ["HOT_BYTES", "CommitLog", "check_segment_bytes"]
 
 Longs = npt.NDArray[np.int64]
 
 _BLANK: Final = struct.Struct(">II")
 _LEAST_SEGMENT: Final = 4096
+HOT_BYTES: Final = 256 << 20
 
 
 def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
@@ -42,6 +44,7 @@ class CommitLog:
         self._disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self.reserve = SegmentReserve(disk, directory, segment_bytes)
         self.segments = segments
         self.end = end
         self.failure: str | None = None
@@ -69,10 +72,13 @@ class CommitLog:
         last = self.segments[-1] if self.segments else None
         return last.end if last is not None and self.end < last.end else self.end + self._segment_bytes
 
-    def write(self, data: bytes | bytearray | memoryview, starts: Longs, sizes: Longs, offsets: Longs) -> list[Segment]:
+    def write(
+        self, data: bytes | bytearray | memoryview, starts: Longs, sizes: Longs, offsets: Longs, *, from_reserve: bool = False
+    ) -> list[Segment]:
         """Write stamped records, one behind another in ``data``, where ``place`` put them; returns the segments that are dirty now.
 
-        All of them are written, or none: what a failed write left is cut off again.
+        All of them are written, or none: what a failed write left is cut off again. Those that must not fail for lack of space may take
+        a segment ``from_reserve``.
         """
         if sizes.size == 0 or (starts[1:] != starts[:-1] + sizes[:-1]).any():
             raise InvalidArgumentError("records to be written stand one behind another, at least one")
@@ -85,7 +91,7 @@ class CommitLog:
         rolls = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
         try:
             for first, behind in pairwise([0, *rolls.tolist(), offsets.size]):
-                segment = self._segment_for(int(offsets[first]))
+                segment = self._segment_for(int(offsets[first]), from_reserve=from_reserve)
                 begin, end = int(starts[first]), int(starts[behind - 1] + sizes[behind - 1])
                 segment.write(view[begin:end], int(offsets[first]))
                 self.end = int(offsets[first]) + end - begin
@@ -93,22 +99,30 @@ class CommitLog:
             self._undo(before, kept, error)
         return self.segments[max(0, kept - 1) :]
 
-    def _segment_for(self, offset: int) -> Segment:
+    def _segment_for(self, offset: int, *, from_reserve: bool) -> Segment:
         """The segment in which the next record begins: the last one, or a new one behind it once the rest of it is blank."""
         last = self.segments[-1] if self.segments else None
         if last is not None and offset < last.end:
             return last
         if last is not None and self.end < last.end:
             last.write(_BLANK.pack(last.end - self.end, BLANK_MAGIC), self.end)
-        segment = Segment.create(self._disk, self._directory, offset, self._segment_bytes)
-        self.segments.append(segment)
+        try:
+            segment = Segment.create(self._disk, self._directory, offset, self._segment_bytes)
+        except DiskFullError:
+            if not (from_reserve and self.reserve.take(offset)):
+                raise
+            segment = Segment.open(self._disk, self._directory, offset, self._segment_bytes)
+        self.segments = [*self.segments, segment]  # a new list: other threads look into the old one
+        for cold in self.segments[-2::-1]:
+            if cold.end < self.end - HOT_BYTES:
+                cold.unmap()
         return segment
 
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
         """Cut off what a failed write left, so that no part of it is ever taken for records; where that fails, too, stop for good."""
         try:
             remove_segments(self._disk, self._directory, list(reversed(self.segments[kept:])))
-            del self.segments[kept:]
+            self.segments = self.segments[:kept]
             if self.segments and before < self.segments[-1].end:
                 self.segments[-1].cut(before)
             self.end = before
@@ -127,19 +141,31 @@ class CommitLog:
 
     def segment_of(self, offset: int) -> Segment:
         """The segment that holds an offset."""
-        at = bisect_right(self.segments, offset, key=lambda segment: segment.start) - 1
-        if at < 0 or offset >= self.segments[at].end:
+        segments = self.segments
+        at = bisect_right(segments, offset, key=lambda segment: segment.start) - 1
+        if at < 0 or offset >= segments[at].end:
             raise OffsetOutOfRangeError(f"log offset {offset}: the log has {self.start} … {self.end}")
-        return self.segments[at]
+        return segments[at]
 
-    def view(self, begin: int, end: int) -> memoryview:
-        """Bytes of one segment, mapped. The caller knows that they may be read, and that they are in memory."""
+    def segment_numbers(self, offsets: Longs) -> Longs:
+        """Numbers that are equal for offsets of one segment."""
+        return offsets // self._segment_bytes
+
+    def is_hot(self, offset: int) -> bool:
+        """Whether what stands there was written so recently that it is in memory: reading it stops nobody."""
+        return offset >= self.end - HOT_BYTES
+
+    def read(self, begin: int, end: int) -> bytes | memoryview:
+        """Bytes of one segment, from memory where they are hot, else from the file; fewer where the segment ends. The caller knows that
+        they may be read."""
         segment = self.segment_of(begin)
-        return segment.mapped[begin - segment.start : end - segment.start]
+        if self.is_hot(begin):
+            return segment.mapped[begin - segment.start : end - segment.start]
+        return segment.read(begin, min(end, segment.end))
 
     def drop_before(self, offset: int) -> list[Segment]:
         """Take away the segments that end at or before ``offset``, except the last. Their readers keep what they hold."""
         dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]
         remove_segments(self._disk, self._directory, dropped)
-        del self.segments[: len(dropped)]
+        self.segments = self.segments[len(dropped) :]
         return dropped

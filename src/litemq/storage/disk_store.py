@@ -1,106 +1,134 @@
 """The store on disk: one log, and what is derived from it, behind a few calls.
 
-Everything that changes is a record in the log first. Queues and index follow behind; what is known besides messages (``State``) is in
-memory, and comes back after a stop from the latest snapshot in the log and the records behind it.
+Everything that changes is a record in the log first. Queues, index and ``state.db`` follow behind, written by a thread of their own; what
+is known besides messages is in memory, and comes back after a stop from ``state.db``, or else from the latest snapshot in the log, and
+the records behind it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Iterable
-from itertools import pairwise
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError
-from litemq.format.check import are_of_topic, check_batch
-from litemq.format.columns import RecordColumns, Word
+from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.keys import hash_key
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import FIXED_BYTES, decode_record, encode_record
-from litemq.format.stamp import QueueRuns, one_queue_run, queue_entries, queue_runs, stamp_batch
-from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
+from litemq.format.record import FIXED_BYTES, decode_record
+from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
+from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
+from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
-from litemq.storage.log_reader import read_log
+from litemq.storage.log_reader import Window, read_log
 from litemq.storage.queue_files import QueueFiles
+from litemq.storage.queue_reader import DamagedQueueError, QueueReader
 from litemq.storage.queues import Queues
+from litemq.storage.replay import QueueRebuild, controls_of, replay_into_queues, replay_into_state
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import SnapshotReader, snapshot_begin, snapshot_rest
-from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State, TopicFacts
-from litemq.types import Record, RecordKind, StoredRecord, check_name
+from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state.keeper import StateKeeper
+from litemq.storage.store import Appended
+from litemq.types import StoredRecord
 
 __all__ = ["Appended", "DiskStore"]
 
 Longs = npt.NDArray[np.int64]
 
-_STORE_TIMESTAMP = slice(32, 40)
+_STORE_TIMESTAMP: Final = slice(32, 40)
+_COLD_READERS: Final = 4
+_STATE_INTERVAL_S: Final = 0.2
+_MANY_CHANGES: Final = 10_000
+_RETENTION_INTERVAL_S: Final = 60
+_WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
 _LOG = logging.getLogger(__name__)
 
 
-class Appended(NamedTuple):
-    """Where a batch went. It may be read, and is safe, once ``end`` is confirmed."""
-
-    log_offsets: Longs
-    queue_offsets: Longs
-    store_timestamp: int
-    end: int
-
-
 class DiskStore:
-    """A data directory, open for writing by this process alone."""
+    """A data directory, open for writing by this process alone. Any thread may call; appends take turns."""
 
     def __init__(self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None) -> None:
         self._config = config
         self._clock = clock
         self._disk = disk
         self._directory = directory
+        self._writing = threading.RLock()
+        self._keeping = threading.RLock()  # held by whoever writes what is derived from the log
+        self._indexing = threading.RLock()
+        self._refused: str | None = None
+        self._damage: dict[int, CorruptStoreError] = {}  # damaged records that were come across, by log offset
+        self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read")
+        self._keeper: Keeper | None = None
         self._files = LogDirectory(directory, config, clock, disk=disk, host=host)
         self._log = self._files.log
         try:
             disk.make_directory(directory / "consumequeue")
-            self.state, as_of = self._load_state()
-            self._queues = Queues(QueueFiles(disk, directory / "consumequeue"), self.state)
+            self._state_keeper = StateKeeper(disk, directory)
+            self.state, as_of, anew = self._load_state()
+            self._snapshot_as_of = as_of
+            self._changes = self._state_keeper.follow(self.state, as_of, anew=anew)
+            self._queues = self._new_queues()
+            self._reader = QueueReader(self._log, self._queues, lambda: self.confirm_offset, directory / "consumequeue")
             self._replay(as_of, self._files.projections.queues_applied)
             self._index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
             self._indexed = max(self._index.resume_at, self._log.start)
         except BaseException:
+            self._cold.shutdown()
             self._files.abandon()
             raise
+        self._checkpoint_at = self._retention_at = self._now()
+        if config.checkpoint_interval_ms:
+            self._keeper = Keeper(self._keep, min(_STATE_INTERVAL_S, config.checkpoint_interval_ms / 1000))
 
     # Opening ------------------------------------------------------------------------------------------------------------------
 
-    def _load_state(self) -> tuple[State, int]:
-        """The state as the latest snapshot tells it, and the log offset from which records must be applied to it."""
+    def _load_state(self) -> tuple[State, int, bool]:
+        """The state as it is stored, the log offset from which on records must be applied to it, and whether the database must be made anew."""
+        stored = self._state_keeper.stored
+        if stored is not None and self._log.start <= stored.applied <= self._log.end:
+            return State.from_rows(stored.rows), stored.applied, False
         begin = self._files.projections.snapshot
         if begin < 0 and self._log.start > 0:
             begin = self._find_snapshot()  # the checkpoint is lost, and so is the beginning of the log
         if begin < 0:
-            return State(), 0
+            return State(), 0, True
         reader = SnapshotReader(begin)
         for window in read_log(self._log, begin, self._log.end):
-            for control in _controls(window.columns, np.arange(len(window.columns))):
+            for _, control in controls_of(window.columns):
                 try:
                     rows = reader.take(control)
                 except ValueError as error:
-                    segment = self._log.segment_of(begin)
-                    raise CorruptStoreError(str(segment.file.path), begin - segment.start, str(error)) from None
+                    raise self._corrupt(begin, str(error)) from None
                 if rows is not None and reader.as_of is not None:
-                    return State.from_rows(rows), reader.as_of
-        segment = self._log.segment_of(begin)
-        raise CorruptStoreError(str(segment.file.path), begin - segment.start, "the log ends inside the snapshot")
+                    return State.from_rows(rows), reader.as_of, True
+        raise self._corrupt(begin, "the log ends inside the snapshot")
+
+    def _corrupt(self, log_offset: int, reason: str) -> CorruptStoreError:
+        segment = self._log.segment_of(log_offset)
+        return CorruptStoreError(str(segment.file.path), log_offset - segment.start, reason)
+
+    def _note_damage(self, error: CorruptStoreError) -> None:
+        offset = _log_offset(error)
+        if offset not in self._damage:
+            self._damage[offset] = error
+            _LOG.error("%s; the other records are read without it", error)
 
     def _find_snapshot(self) -> int:
         """Where the latest whole snapshot in the log begins."""
         latest = -1
         for window in read_log(self._log, self._log.start, self._log.end):
-            for control in _controls(window.columns, np.arange(len(window.columns))):
+            for _, control in controls_of(window.columns):
                 if control.WhichOneof("change") == "snapshot_end" and control.snapshot_end.begin_offset >= self._log.start:
                     latest = control.snapshot_end.begin_offset
         if latest < 0:
@@ -108,37 +136,26 @@ class DiskStore:
         self._files.projections = self._files.projections._replace(snapshot=latest)
         return latest
 
+    def _new_queues(self) -> Queues:
+        return Queues(QueueFiles(self._disk, self._directory / "consumequeue"), self.state)
+
     def _replay(self, as_of: int, queues_applied: int) -> None:
         """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues."""
-        begin = max(min(as_of, queues_applied), self._log.start)
-        for window in read_log(self._log, begin, self._log.end):
-            columns = window.columns
-            kinds = columns.header["kind"]
-            offsets = columns.starts + window.base
-            # Between two control records the order of messages of different queues does not matter; around one it does.
-            cuts = [0, *(np.flatnonzero(kinds == RecordKind.CONTROL) + 1).tolist(), len(columns)]
-            for first, behind in pairwise(cuts):
-                if first < behind:
-                    self._replay_run(columns, np.arange(first, behind), offsets, as_of, queues_applied)
+        rebuild = QueueRebuild(self._queues, self.state, self._log.start) if queues_applied <= self._log.start else None
 
-    def _replay_run(self, columns: RecordColumns, which: Longs, offsets: Longs, as_of: int, queues_applied: int) -> None:
-        header = columns.header[which]
-        runs = queue_runs(header["topic_id"].astype(np.int64), header["queue_id"].astype(np.int64))
-        part = columns.subset(which)
-        entries = queue_entries(part, runs, commitlog_offsets=offsets[which], store_timestamps=header["store_timestamp"])
-        queue_offsets = header["queue_offset"].astype(np.int64)[runs.order]
-        log_offsets = offsets[which][runs.order]
-        for number, key in enumerate(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist())):
-            mine = slice(int(runs.bounds[number]), int(runs.bounds[number + 1]))
-            if int(log_offsets[mine][-1]) >= as_of:
-                self.state.placed(key, int(queue_offsets[mine][-1]) + 1)
-            new = int(np.searchsorted(log_offsets[mine], queues_applied))
-            if new < log_offsets[mine].size:
-                self._queues.add(key, int(queue_offsets[mine][new]), entries[mine][new:])
-        last = which[-1:]
-        if columns.header["kind"][last[0]] == RecordKind.CONTROL and int(offsets[last[0]]) >= as_of:
-            for control in _controls(columns, last):
-                self.state.apply(control)
+        def damaged(error: CorruptStoreError) -> None:
+            if rebuild is None or _log_offset(error) >= as_of:
+                raise error
+            self._note_damage(error)
+
+        for window in read_log(self._log, max(min(as_of, queues_applied), self._log.start), self._log.end, damaged=damaged):
+            offsets = window.columns.starts + window.base
+            new = window.columns if int(offsets[0]) >= as_of else window.columns.subset(np.flatnonzero(offsets >= as_of))
+            if len(new):
+                replay_into_state(Window(window.base, new), self.state, self._changes)
+            replay_into_queues(window, queues_applied, rebuild or self._queues)
+        if rebuild is not None:
+            rebuild.end()
 
     # Writing ------------------------------------------------------------------------------------------------------------------
 
@@ -149,72 +166,55 @@ class DiskStore:
 
     def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
         """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
-        facts = self.state.topics.get(topic_id)
-        if facts is None or facts.deleted:
-            raise InvalidArgumentError(f"no topic has the number {topic_id}")
-        if int(np.max(queue_ids)) >= facts.queues or int(np.min(queue_ids)) < 0:
-            raise InvalidArgumentError(f"queue {np.max(queue_ids)}: topic {facts.name!r} has {facts.queues}")
-        columns = check_batch(batch, limits=self._config.sent_limits)
-        if len(columns) == 0:
-            raise InvalidArgumentError("an empty batch")
-        if not are_of_topic(columns, facts.name.encode()):
-            raise InvalidArgumentError(f"a record in the batch is not of topic {facts.name!r}")
-        if isinstance(queue_ids, int):
-            runs = one_queue_run(topic_id, queue_ids, len(columns))
-        else:
-            runs = queue_runs(np.full(len(columns), topic_id), queue_ids)
-        return self._write(columns, runs, topic_id, queue_ids, RecordKind.MESSAGE)
+        if self._refused is not None:
+            raise DiskFullError(self._refused)
+        sent = sent_batch(self.state, batch, topic_id, queue_ids, self._config.sent_limits)
+        with self._writing:
+            return self._write(sent, from_reserve=False)
 
-    def _write(self, columns: RecordColumns, runs: QueueRuns, topic_id: int, queue_ids: Longs | int, kind: RecordKind) -> Appended:
-        sizes = columns.words[:, Word.SIZE].astype(np.int64)
+    def _write(self, batch: Batch, *, from_reserve: bool) -> Appended:
+        columns, sizes = batch.columns, batch.columns.sizes
         offsets = self._log.place(sizes)
-        keys = [QueueKey(t, q) for t, q in zip(runs.topic_ids.tolist(), runs.queue_ids.tolist(), strict=True)]
-        firsts = np.array([self.state.next.get(key, 0) for key in keys])
-        queue_offsets = runs.offsets_from(firsts)
         time = max(self._clock.wall_ms(), self._files.store_timestamp)
-        stamp_batch(
-            columns,
-            commitlog_offsets=offsets,
-            queue_offsets=queue_offsets,
-            topic_ids=topic_id,
-            queue_ids=queue_ids,
-            store_timestamp=time,
-            epoch=self._files.epoch.number,
-            kinds=kind,
-        )
-        dirty = self._log.write(columns.buffer, columns.starts, sizes, offsets)
-        self._files.store_timestamp = time
-        entries = queue_entries(columns, runs, commitlog_offsets=offsets, store_timestamps=time)
-        self._queues.add_runs(runs, firsts, entries)
-        for key, next_offset in zip(keys, (firsts + runs.bounds[1:] - runs.bounds[:-1]).tolist(), strict=True):
-            self.state.placed(key, next_offset)
-        self._files.flusher.written(dirty)
-        return Appended(offsets, queue_offsets, time, self._log.end)
+        stamped = stamp(batch, self.state, offsets, time, self._files.epoch.number)
+        before = self._log.end
+        try:
+            dirty = self._log.write(columns.buffer, columns.starts, sizes, offsets, from_reserve=from_reserve)
+            self._files.store_timestamp = time
+            end = self._log.end
+            self._queues.add_runs(batch.runs, stamped.keys, stamped.firsts, stamped.entries)
+            for key, following in zip(stamped.keys, stamped.nexts, strict=True):
+                self.state.placed(key, following)
+                self._changes.placed(end, key, following)
+            self._files.flusher.written(dirty)
+        except BaseException:
+            if self._log.end != before:
+                # In the log, but perhaps not yet in what is derived from it: going on would give an offset twice.
+                self._log.fail("a write was interrupted")
+            raise
+        return Appended(offsets, stamped.queue_offsets, time, end)
 
     def _append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
-        record = Record(CONTROL_TOPIC, control.SerializeToString(deterministic=True), born_timestamp=self._clock.wall_ms())
-        columns = check_batch(bytearray(encode_record(record, limits=STORED_LIMITS)), limits=STORED_LIMITS)
-        appended = self._write(columns, one_queue_run(CONTROL_TOPIC_ID, 0, 1), CONTROL_TOPIC_ID, 0, RecordKind.CONTROL)
-        self.state.apply(control)
-        return appended
+        with self._writing:
+            appended = self._write(control_batch(control, self._clock.wall_ms()), from_reserve=True)
+            self._changes.changed(appended.end, self.state.apply(control))
+            return appended
 
     def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
         """A new topic; one that is there already is returned as it is."""
-        there = self.state.topic(check_name(name))
-        if there is not None:
+        with self._writing:
+            there = self.state.topic(name)
+            if there is None:
+                control = creation_of(self.state, name, queues)
+                self._append_control(control)
+                there = self.state.topics[control.topic_created.topic.topic_id]
             return there
-        if not 1 <= queues <= 65536:
-            raise InvalidArgumentError(f"queues={queues}: choose 1 … 65536")
-        topic = Topic(topic_id=self.state.free_topic_id, name=name, queues=queues)
-        self._append_control(Control(topic_created=TopicCreated(topic=topic)))
-        return self.state.topics[topic.topic_id]
 
     def delete_topic(self, name: str) -> None:
-        there = self.state.topic(name)
-        if there is None:
-            raise InvalidArgumentError(f"no topic {name!r}")
-        self._append_control(Control(topic_deleted=TopicDeleted(topic_id=there.topic_id)))
+        """The topic is gone; its messages stay until retention takes them."""
+        with self._writing:
+            self._append_control(deletion_of(self.state, name))
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         """How far a group has come in some queues: one record."""
@@ -234,63 +234,91 @@ class DiskStore:
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
         """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
 
-        Nothing at all means that the queue has nothing confirmed there yet.
+        Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
         """
+        self._check_range(key, first)
+        try:
+            return self._reader.read(key, first, max_messages, max_bytes)
+        except DamagedQueueError as error:
+            self._heal_queues(key, first, max_messages, error)
+            return self._reader.read(key, first, max_messages, max_bytes)
+
+    def _check_range(self, key: QueueKey, first: int) -> None:
         least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)
         if not least <= first <= following:
             raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
-        try:
-            return self._read_queue(key, first, max_messages, max_bytes)
-        except (CorruptStoreError, OffsetOutOfRangeError) as error:
-            # The queue is a projection: whatever is wrong with it, the log knows better. If the log is damaged, it says so now.
-            _LOG.warning("%s; the queues are made anew from the log", error)
-            self._rebuild_queues()
-            return self._read_queue(key, first, max_messages, max_bytes)
 
-    def _read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes:
-        entries = self._queues.read(key, first, max_messages, self.confirm_offset)
-        if entries.size == 0:
-            return b""
-        sizes = entries["size"].astype(np.int64)
-        fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
-        offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
-        if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > self.confirm_offset or int(offsets.min()) < self._log.start:
-            raise CorruptStoreError(str(self._directory / "consumequeue"), first, f"an entry of {key} leads nowhere")
-        pieces = zip(offsets.tolist(), sizes.tolist(), strict=True)
-        data = b"".join([self._log.view(offset, offset + size) for offset, size in pieces])
-        # The record decides: it says itself where it stands, in the log and in its queue.
-        starts = np.cumsum(sizes) - sizes
-        if len(data) != int(starts[-1] + sizes[-1]):
-            raise CorruptStoreError(str(self._directory / "consumequeue"), first, f"an entry of {key} reaches beyond its segment")
-        header = RecordColumns(data, starts).header
-        wrong = (header["commitlog_offset"] != offsets) | (header["queue_offset"] != np.arange(first, first + starts.size))
-        wrong |= (header["topic_id"] != key.topic_id) | (header["queue_id"] != key.queue_id) | (header["size"] != sizes)
-        if wrong.any():
-            raise CorruptStoreError(
-                str(self._directory / "consumequeue"), first + int(wrong.argmax()), f"an entry of {key} does not fit its record"
-            )
-        return data
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+        """The same for an event loop, which is never kept waiting by the disk."""
+        waiting = self._queues.first_waiting(key)
+        if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting and self._is_hot(key, first)):
+            return self.read_queue(key, first, max_messages, max_bytes)
+        return await asyncio.get_running_loop().run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
+
+    def _is_hot(self, key: QueueKey, first: int) -> bool:
+        entries = self._queues.read(key, first, 1, self.confirm_offset)
+        return entries.size == 0 or self._log.is_hot(int(entries["log_offset"][0]))
+
+    def _heal_queues(self, key: QueueKey, first: int, max_messages: int, error: DamagedQueueError) -> None:
+        """The queues are a projection: where they do not lead to their records, or are not there, the log knows better."""
+        with self._keeping:
+            if (key, first) not in self._queues.holes:
+                try:
+                    self._reader.read(key, first, max_messages, 1)
+                except DamagedQueueError:
+                    _LOG.warning("%s; the queues are made anew from the log", error)
+                    self._rebuild_queues()
+            hole = self._queues.holes.get((key, first))
+            if hole is not None:
+                # It is one of those that are damaged behind the record before it: most likely the first.
+                raise self._damage[min(offset for offset in self._damage if offset >= hole)] from error
 
     def _rebuild_queues(self) -> None:
-        """Make all queues anew from the log; the state stays as it is."""
-        self._queues.forget()
-        self._replay(self._log.end, self._log.start)
-        self._files.projections = self._files.projections._replace(queues_applied=self._log.start)
+        """Make all queues anew from the log, while the old ones serve; what is whole in them is written over with the same."""
 
-    def read_record(self, log_offset: int, size: int) -> memoryview:
-        """The bytes of one record."""
-        if log_offset + size > self.confirm_offset:
-            raise OffsetOutOfRangeError(f"log offset {log_offset + size} is not confirmed: the log may be read to {self.confirm_offset}")
-        return self._log.view(log_offset, log_offset + size)
+        queues = self._new_queues()
+        rebuild = QueueRebuild(queues, self.state, self._log.start)
+        reached = self._log.start
+        while reached < self.confirm_offset:
+            until = self.confirm_offset
+            for window in read_log(self._log, reached, until, damaged=self._note_damage):
+                replay_into_queues(window, reached, rebuild)
+                queues.write_behind(window.base, _WRITE_BEHIND_S)
+            reached = until
+        with self._writing:
+            self.wait_confirmed(self._log.end)
+            for window in read_log(self._log, reached, self._log.end, damaged=self._note_damage):
+                replay_into_queues(window, reached, rebuild)
+            rebuild.end()
+            self._queues = self._reader.queues = queues
+
+    def read_record(self, log_offset: int) -> StoredRecord:
+        """The record that stands at a log offset."""
+        confirmed = self.confirm_offset
+        if not self._log.start <= log_offset <= confirmed - FIXED_BYTES:
+            raise OffsetOutOfRangeError(f"log offset {log_offset}: the log may be read from {self._log.start} to {confirmed}")
+        size = int.from_bytes(self._log.read(log_offset, log_offset + 4), "big")
+        if log_offset + size > confirmed:
+            raise self._corrupt(log_offset, f"a record of {size} bytes reaches beyond what is confirmed")
+        try:
+            stored = decode_record(self._log.read(log_offset, log_offset + size), limits=STORED_LIMITS)
+        except RecordFormatError as error:
+            raise self._corrupt(log_offset, str(error)) from error
+        if stored.stamp is None or stored.stamp.commitlog_offset != log_offset:
+            raise self._corrupt(log_offset, "the record belongs elsewhere")
+        return stored
 
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first."""
-        try:
-            return self._find(topic, key, most)
-        except CorruptStoreError as error:
-            self._index.rebuild(error)
-            self._indexed = self._log.start
-            return self._find(topic, key, most)
+        """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
+        with self._indexing:
+            try:
+                return self._find(topic, key, most)
+            except CorruptStoreError as error:
+                if not self._index.holds(error.path):
+                    raise
+                self._index.rebuild(error)
+                self._indexed = self._log.start
+                return self._find(topic, key, most)
 
     def _find(self, topic: str, key: str, most: int) -> list[StoredRecord]:
         self._index_to(self.confirm_offset)
@@ -298,21 +326,23 @@ class DiskStore:
         for offset in self._index.find(hash_key(topic, key)):
             if offset < self._log.start or len(found) == most:
                 break
-            size = int.from_bytes(self._log.view(offset, offset + 4), "big")
-            stored = decode_record(self.read_record(offset, size), limits=STORED_LIMITS)
             # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there.
-            place = QueueKey(stored.stamp.topic_id, stored.stamp.queue_id) if stored.stamp is not None else QueueKey(0, 0)
-            kept = stored.stamp is not None and stored.stamp.queue_offset >= self.state.least.get(place, 0)
-            if kept and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
+            stored = self.read_record(offset)
+            if self._is_kept(stored) and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
                 found.append(stored)
         return found
 
+    def _is_kept(self, stored: StoredRecord) -> bool:
+        stamp = stored.stamp
+        return stamp is not None and stamp.queue_offset >= self.state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
+
     def _index_to(self, end: int) -> None:
         """Build the key index up to a log offset."""
-        if self._indexed < end:
-            for window in read_log(self._log, self._indexed, end):
-                self._index.add(window.columns, window.base, self._clock.wall_ms())
-            self._indexed = end
+        with self._indexing:
+            if self._indexed < end:
+                for window in read_log(self._log, self._indexed, end, damaged=self._note_damage):
+                    self._index.add(window.columns, window.base, self._clock.wall_ms())
+                self._indexed = end
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
@@ -328,64 +358,130 @@ class DiskStore:
 
     # Looking after itself -----------------------------------------------------------------------------------------------------
 
-    def checkpoint(self) -> None:
+    def _now(self) -> float:
+        return self._clock.elapsed_ns() / 1e9
+
+    def _keep(self) -> None:
+        """What is done in the background, again and again."""
+        if self._log.failure is not None:
+            return
+        now = self._now()
+        if now - self._checkpoint_at < self._config.checkpoint_interval_ms / 1000:
+            with self._keeping:
+                self._state_keeper.commit(self.confirm_offset)
+            return
+        self._checkpoint_at = now
+        self.checkpoint()
+        self._watch_the_disk()
+        if self._log.end - self._snapshot_as_of >= self._config.snapshot_every_bytes:
+            self.snapshot()
+        if now - self._retention_at >= _RETENTION_INTERVAL_S:
+            self._retention_at = now
+            self._retain_as_configured()
+
+    def _retain_as_configured(self) -> None:
+        kept = self._config.retention_ms
+        older_than = None if kept is None else self._clock.wall_ms() - kept
+        self.retain(older_than_ms=older_than, max_bytes=self._config.max_log_bytes)
+
+    def _watch_the_disk(self) -> None:
+        """A disk that fills up: the oldest segments go early; when that is not enough, producers are refused while there is space to say why."""
+        used = self._disk.used_fraction(self._directory) * 100
+        if used >= self._config.disk_clean_percent or len(self._log.segments) > 1:
+            try:
+                self._log.reserve.fill()
+            except DiskFullError as error:
+                _LOG.warning("%s: no segment can be set aside for the broker's own records", error)
+        while used >= self._config.disk_clean_percent and len(self._log.segments) > 2:
+            _LOG.warning("%s: the disk is %.0f%% full; the oldest segment goes before its time", self._directory, used)
+            before = self._log.start
+            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start) == before:
+                break
+            used = self._disk.used_fraction(self._directory) * 100
+        if used < self._config.disk_refuse_percent:
+            self._refused = None
+        elif self._refused is None:
+            most = self._config.disk_refuse_percent
+            self._refused = f"the disk of {self._directory} is {used:.0f}% full: from {most:g}% on nothing is taken (disk_refuse_percent)"
+            _LOG.error("%s", self._refused)
+
+    def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S) -> None:
         """Make the projections durable as far as the log is, and write down how far that is."""
-        flushed = self.confirm_offset
-        self._queues.write_behind(flushed)
-        self._index_to(flushed)
-        self._disk.sync_all(self._directory)
-        self._files.projections = self._files.projections._replace(queues_applied=flushed)
-        self._files.checkpoint()
+        with self._keeping:
+            flushed = self.confirm_offset
+            applied = self._queues.write_behind(flushed, most_seconds)
+            self._index_to(flushed)
+            self._state_keeper.commit(flushed)
+            try:
+                self._disk.sync_all(self._directory)
+            except OSError as error:
+                # As with any sync that fails: what is on the disk is no longer known.
+                self._log.fail(f"a sync failed: {error}")
+                raise
+            self._files.projections = self._files.projections._replace(
+                queues_applied=applied, index_applied=self._indexed, state_applied=self._state_keeper.applied
+            )
+            self._files.checkpoint()
 
     def snapshot(self) -> int:
         """Write everything that is known into the log; returns where that begins. It counts once it is safe."""
-        rows = list(self.state.rows())
-        begin = int(self._append_control(snapshot_begin(self._log.end)).log_offsets[0])
-        for control in snapshot_rest(rows, begin, self._config.max_record_bytes // 2):
-            self._append_control(control)
-        self.wait_confirmed(self._log.end)
-        self._files.projections = self._files.projections._replace(snapshot=begin)
-        return begin
+        with self._keeping:
+            with self._writing:
+                state, as_of = self.state.copy(), self._log.end
+                begin = int(self._append_control(snapshot_begin(as_of)).log_offsets[0])
+            # Others write meanwhile: their records come behind ``as_of``, and are applied to the snapshot's rows like all that do.
+            for control in snapshot_rest(state.rows(), begin, self._config.max_record_bytes // 2):
+                end = self._append_control(control).end
+            self.wait_confirmed(end)
+            self._snapshot_as_of = as_of
+            self._files.projections = self._files.projections._replace(snapshot=begin)
+            return begin
 
     def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None) -> int:
         """Drop whole segments of which every record was stored before ``older_than_ms``, or which are more than ``max_bytes`` from the end.
 
         Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known.
         """
-        self.wait_confirmed(self._log.end)
-        log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
-        if log_start <= self._log.start:
+        with self._keeping:
+            log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
+            if log_start <= self._log.start:
+                return self._log.start
+            self.wait_confirmed(log_start)
+            least = least_offsets_after(self._log, log_start)
+            self._append_control(crossing_record(self.state, log_start, least))
+            self.snapshot()
+            self.checkpoint()
+            with self._writing:
+                self._log.drop_before(log_start)
+            for key, offset in least.items():
+                self._queues.drop_before(key, offset)
+            with self._indexing:
+                self._index.drop_before(log_start)
             return self._log.start
-        least = least_offsets_after(self._log, log_start)
-        self._append_control(crossing_record(self.state, log_start, least))
-        self.snapshot()
-        self.checkpoint()
-        self._log.drop_before(log_start)
-        for key, offset in least.items():
-            self._queues.drop_before(key, offset)
-        self._index.drop_before(log_start)
-        return self._log.start
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""
+        self._stop_threads()
+        self._state_keeper.close()
         self._files.abandon()
 
     def close(self) -> None:
         """Stop cleanly: the next opening has nothing to find out."""
+        self._stop_threads()
         try:
             if self._log.failure is None:
                 self.snapshot()
-                self.checkpoint()
+                self.checkpoint(most_seconds=10 * _WRITE_BEHIND_S)
         finally:
+            self._state_keeper.close()
             self._files.close()
 
+    def _stop_threads(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
+        self._cold.shutdown()
 
-def _controls(columns: RecordColumns, which: Longs) -> list[Control]:
-    """The control records among some records."""
-    found = []
-    begins, lengths = columns.part("body")
-    for number in which.tolist():
-        if columns.header["kind"][number] == RecordKind.CONTROL:
-            begin = int(begins[number])
-            found.append(Control.FromString(bytes(columns.buffer[begin : begin + int(lengths[number])])))
-    return found
+
+def _log_offset(error: CorruptStoreError) -> int:
+    """Where in the log a segment is damaged."""
+    return int(Path(error.path).name) + error.offset

@@ -15,7 +15,7 @@ from typing import Final
 
 from litemq.errors import DiskFullError
 
-__all__ = ["DISK", "Disk", "OpenFile"]
+__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
@@ -102,6 +102,11 @@ class Disk:
                 raise DiskFullError(f"no space left for {size} bytes of {file.path}") from error
             raise
 
+    def used_fraction(self, path: Path) -> float:
+        """How much of the file system that holds ``path`` is not free for this user."""
+        found = os.statvfs(path)
+        return 1 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
+
     def rename(self, old: Path, new: Path) -> None:
         old.rename(new)
 
@@ -142,3 +147,15 @@ class Disk:
 _SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 DISK: Final = Disk()
+
+
+class _ReadOnlyDisk(Disk):
+    """For looking at what belongs to others."""
+
+    def open(self, path: Path, *, create: bool = False) -> OpenFile:
+        if create and not path.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return OpenFile(self, path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
+READ_ONLY: Final = _ReadOnlyDisk()

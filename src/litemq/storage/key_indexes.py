@@ -72,6 +72,10 @@ class KeyIndexes:
         for path in list(self._directory.iterdir()):
             self._disk.unlink(path)
 
+    def holds(self, path: str) -> bool:
+        """Whether a file is one of this index."""
+        return Path(path).parent == self._directory
+
     def add(self, columns: RecordColumns, base: int, now_ms: int) -> None:
         """Index the keys and ids of records whose buffer begins at log offset ``base``."""
         chosen = np.flatnonzero(columns.header["kind"] != RecordKind.CONTROL)

@@ -36,6 +36,8 @@ class Projections(NamedTuple):
     """How far what is derived from the log got, for the checkpoint."""
 
     queues_applied: int = 0
+    index_applied: int = 0
+    state_applied: int = 0
     snapshot: int = -1
 
 
@@ -63,7 +65,7 @@ class LogDirectory:
         segments_in = self._directory / "commitlog"
         self._checkpoints = CheckpointFile(self._disk, self._directory / "checkpoint")
         before = self._checkpoints.latest or Checkpoint()
-        self.projections = Projections(before.queues_applied, before.snapshot)
+        self.projections = Projections(before.queues_applied, before.index_applied, before.state_applied, before.snapshot)
         clean = not self._abort.exists()
         for slot in self._checkpoints.damaged_slots:
             _LOG.warning("%s: slot %d was torn or damaged; the other one is used", self._directory / "checkpoint", slot)
@@ -93,8 +95,7 @@ class LogDirectory:
             Checkpoint(
                 flushed=flushed,
                 confirmed=flushed,
-                queues_applied=self.projections.queues_applied,
-                snapshot=self.projections.snapshot,
+                **self.projections._asdict(),
                 epoch=self.epoch.number,
                 store_timestamp=self.store_timestamp,
                 written_at=self._clock.wall_ms(),

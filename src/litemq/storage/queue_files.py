@@ -77,6 +77,21 @@ class QueueFiles:
             at = until
         return np.frombuffer(b"".join(parts), QUEUE_ENTRY)
 
+    def raw(self, topic: str, queue_id: int, first: int, count: int) -> tuple[Path, int, bytes]:
+        """The bytes of some entries as they are, or as many as there are; the file and the position in it at which they begin."""
+        at, end = first * _ENTRY, (first + count) * _ENTRY
+        start = at - at % self._file_bytes
+        path = self._path(topic, queue_id, start)
+        parts = []
+        for begin in range(start, end, self._file_bytes):
+            try:
+                file = self._files.get(self._path(topic, queue_id, begin))
+            except FileNotFoundError:
+                break
+            low = max(at, begin)
+            parts.append(file.read(min(end, begin + self._file_bytes) - low, low - begin))
+        return path, at - start, b"".join(parts)
+
     def _read_checked(self, path: Path, begin: int, end: int, stored: int) -> bytes:
         try:
             complete = stored == self._file_bytes

@@ -1,10 +1,13 @@
 """The consume queues of a store: entries come in memory and go to their files behind the writer's back.
 
-A queue's entries up to ``stored`` are in its files; the others wait here. Which of them may be read is for the caller to say: an entry
-counts once its record is confirmed.
+A queue's entries up to some offset are in its files; the others wait here, in the order in which their queues began to wait. Which of
+them may be read is for the caller to say: an entry counts once its record is confirmed.
 """
 
 from __future__ import annotations
+
+import threading
+import time
 
 import numpy as np
 import numpy.typing as npt
@@ -20,77 +23,104 @@ _NONE = np.empty(0, QUEUE_ENTRY)
 
 
 class _Waiting:
-    """The entries of one queue that are not in its files yet, from queue offset ``first`` on."""
+    """The entries of one queue that are not in its files yet, from queue offset ``first`` on, which leads to log offset ``oldest``."""
 
-    __slots__ = ("first", "parts")
+    __slots__ = ("first", "oldest", "parts")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, entries: Entries) -> None:
         self.first = first
-        self.parts: list[Entries] = []
+        self.oldest = int(entries["log_offset"][0])
+        self.parts = [entries]
 
     def joined(self) -> Entries:
         if len(self.parts) > 1:
             self.parts = [np.concatenate(self.parts)]
-        return self.parts[0] if self.parts else _NONE
+        return self.parts[0]
 
 
 class Queues:
-    """All queues of a store. How far each reaches is the state's to know."""
+    """All queues of a store. How far each reaches is the state's to know. Any thread may read; one writes, and one writes behind."""
 
     def __init__(self, files: QueueFiles, state: State) -> None:
         self._files = files
         self._state = state
+        self._lock = threading.Lock()
+        self._behind = threading.Lock()  # held by whoever writes to the files
         self._waiting: dict[QueueKey, _Waiting] = {}
+        # Queue offsets whose record is damaged, and the log offset behind which it stands: found when the queues were made anew.
+        self.holes: dict[tuple[QueueKey, int], int] = {}
 
     def add(self, key: QueueKey, first: int, entries: Entries) -> None:
         """Entries of records that were just written, at queue offsets ``first …``."""
+        with self._lock:
+            self._add(key, first, entries)
+
+    def _add(self, key: QueueKey, first: int, entries: Entries) -> None:
         waiting = self._waiting.get(key)
         if waiting is None:
-            waiting = self._waiting[key] = _Waiting(first)
-        waiting.parts.append(entries)
+            self._waiting[key] = _Waiting(first, entries)
+        else:
+            waiting.parts.append(entries)
 
-    def add_runs(self, runs: QueueRuns, firsts: npt.NDArray[np.int64], entries: Entries) -> None:
+    def add_runs(self, runs: QueueRuns, keys: list[QueueKey], firsts: list[int], entries: Entries) -> None:
         """The entries of a whole batch, grouped by queue."""
         bounds = runs.bounds.tolist()
-        for number, (topic_id, queue_id, first) in enumerate(
-            zip(runs.topic_ids.tolist(), runs.queue_ids.tolist(), firsts.tolist(), strict=True)
-        ):
-            self.add(QueueKey(topic_id, queue_id), first, entries[bounds[number] : bounds[number + 1]])
+        with self._lock:
+            for number, (key, first) in enumerate(zip(keys, firsts, strict=True)):
+                self._add(key, first, entries[bounds[number] : bounds[number + 1]])
+
+    def first_waiting(self, key: QueueKey) -> int | None:
+        """The queue offset from which on a queue's entries are in memory, if any are."""
+        waiting = self._waiting.get(key)
+        return None if waiting is None else waiting.first
 
     def read(self, key: QueueKey, first: int, count: int, below: int) -> Entries:
         """Up to ``count`` entries from ``first`` on, of records that end at or below log offset ``below``."""
-        waiting = self._waiting.get(key)
-        stored = waiting.first if waiting is not None else self._state.next.get(key, 0)
+        with self._lock:
+            waiting = self._waiting.get(key)
+            stored = waiting.first if waiting is not None else self._state.next.get(key, 0)
+            new = _NONE
+            if waiting is not None and first + count > stored:
+                new = waiting.joined()[max(0, first - stored) : first + count - stored]
         parts = []
         if first < stored:
             topic = self._state.topics[key.topic_id].name
             parts.append(self._files.read(topic, key.queue_id, first, min(count, stored - first), stored))
-        if waiting is not None and first + count > stored:
-            begin = max(0, first - stored)
-            new = waiting.joined()[begin : first + count - stored]
+        if new.size:
             # What is in the files was confirmed when it was written there; an entry there that says otherwise is damaged, not new.
             parts.append(new[: int(np.searchsorted(new["log_offset"] + new["size"], below, side="right"))])
         return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else _NONE
-
-    def forget(self) -> None:
-        """Nothing waits any more: everything is about to be added again from the log."""
-        self._waiting.clear()
 
     def drop_before(self, key: QueueKey, least: int) -> None:
         """Remove the files of a queue that hold nothing from ``least`` on."""
         self._files.drop_before(self._state.topics[key.topic_id].name, key.queue_id, least)
 
-    def write_behind(self, below: int) -> None:
-        """Put the entries of records that end at or below log offset ``below`` into their files."""
-        for key, waiting in list(self._waiting.items()):
+    def write_behind(self, below: int, most_seconds: float) -> int:
+        """Put the entries of records that end at or below log offset ``below`` into their files: the queues that wait longest first, until
+        the time is used up. Returns the log offset below which every entry is in its file.
+        """
+        until = time.monotonic() + most_seconds
+        with self._behind:
+            longest_first = list(self._waiting.items())
+            for number, (key, waiting) in enumerate(longest_first):
+                if time.monotonic() >= until:
+                    return min(below, *(other.oldest for _, other in longest_first[number:]))
+                self._write(key, waiting, below)
+            return below
+
+    def _write(self, key: QueueKey, waiting: _Waiting, below: int) -> None:
+        with self._lock:
             entries = waiting.joined()
-            safe = int(np.searchsorted(entries["log_offset"] + entries["size"], below, side="right"))
-            if safe == 0:
-                continue
-            topic = self._state.topics[key.topic_id].name
-            self._files.write(topic, key.queue_id, waiting.first, entries[:safe])
-            if safe == entries.size:
+        safe = int(np.searchsorted(entries["log_offset"] + entries["size"], below, side="right"))
+        if safe == 0:
+            return
+        self._files.write(self._state.topics[key.topic_id].name, key.queue_id, waiting.first, entries[:safe])
+        with self._lock:
+            rest = waiting.joined()[safe:]
+            if rest.size == 0:
                 del self._waiting[key]
             else:
+                self._waiting[key] = self._waiting.pop(key)  # behind those that have waited longer
                 waiting.first += safe
-                waiting.parts = [entries[safe:]]
+                waiting.oldest = int(rest["log_offset"][0])
+                waiting.parts = [rest.copy()]

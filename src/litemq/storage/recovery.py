@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.check import find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import MAGIC, decode_record
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.files import Disk
+from litemq.storage.log_reader import is_record_at, possible_records
 from litemq.storage.segment import Segment, remove_segments, segment_path
 
-__all__ = ["LogEnd", "find_segments", "recover_log"]
+__all__ = ["LogEnd", "find_log_end", "find_segments", "recover_log"]
 
 _WINDOW = 16 << 20
 
@@ -48,6 +48,11 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
                 raise StorageError(f"{directory}: the log was written with segment_bytes={size}, not {segment_bytes}; it cannot be changed")
             raise CorruptStoreError(str(directory), one + segment_bytes, f"the segment is missing; the next one is {other:020d}")
     return [Segment.open(disk, directory, start, segment_bytes) for start in starts]
+
+
+def find_log_end(segments: list[Segment]) -> int:
+    """Where the log ends that begins with the first segment, if nothing is known of it."""
+    return _TailReader(segments, segments[0].start, 0).find_end()
 
 
 def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, *, epoch: int = 0, clean: bool) -> LogEnd:
@@ -155,16 +160,7 @@ class _TailReader:
         for segment in self._segments:
             base = max(end, segment.start)
             data = segment.read(base, segment.end) if base < segment.end else b""
-            magics = np.frombuffer(data[: len(data) // 8 * 8], ">u4")[1::2] == MAGIC
-            for position in (np.flatnonzero(magics) * 8).tolist():
-                if base + position != end and _is_record(data, position, base + position):
+            for position in possible_records(data).tolist():
+                if base + position != end and is_record_at(data, position, base + position):
                     return True
         return False
-
-
-def _is_record(data: bytes, position: int, offset: int) -> bool:
-    try:
-        stamp = decode_record(data, position, limits=STORED_LIMITS).stamp
-    except RecordFormatError:
-        return False
-    return stamp is not None and stamp.commitlog_offset == offset

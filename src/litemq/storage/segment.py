@@ -61,6 +61,10 @@ class Segment:
         """The segment in memory. Parts of it stay readable after the segment is gone from the log, as long as somebody holds them."""
         return self.file.map(self.size)
 
+    def unmap(self) -> None:
+        """Let go of the mapping; it ends when its last reader lets go, too."""
+        self.__dict__.pop("mapped", None)
+
     def read(self, begin: int, end: int) -> bytes:
         """A copy, read from the file: for what may have to come from the disk, off the event loop."""
         return self.file.read(end - begin, begin - self.start)

@@ -66,6 +66,10 @@ class SnapshotReader:
                 if (end.begin_offset, end.row_count, end.digest) != (self._begin_offset, len(self._rows), self._digest):
                     raise ValueError("the end of the snapshot does not fit its rows")
                 return self._rows
-            case other:
-                raise ValueError(f"a {other} stands where a part of the snapshot should")
+            case "snapshot_begin" | "snapshot_rows" | "snapshot_end" as part:
+                raise ValueError(f"a {part} stands where another part of the snapshot should")
+            case other if self.as_of is None:
+                raise ValueError(f"a {other} stands where the snapshot should begin")
+            case _:
+                pass  # others went on while it was written
         return None

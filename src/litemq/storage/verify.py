@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.format.crc import crc32c
+from litemq.format.stamp import QUEUE_ENTRY
+from litemq.proto.control_pb2 import Topic
 from litemq.storage.block_crcs import BLOCK_BYTES, crc_path
 from litemq.storage.checkpoint import Checkpoint, CheckpointFile
+from litemq.storage.commitlog import CommitLog
 from litemq.storage.epochs import EpochFile
-from litemq.storage.files import DISK
-from litemq.storage.inspect import inspect_file
+from litemq.storage.files import READ_ONLY
+from litemq.storage.log_reader import read_log
+from litemq.storage.queue_files import QueueFiles
+from litemq.storage.recovery import find_log_end, find_segments
+from litemq.storage.replay import controls_of, replay_into_queues
+from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey
+from litemq.storage.state.database import SIDE_FILES, StateDatabase
 
 __all__ = ["Finding", "Verified", "verify_directory"]
+
+_ATTEMPTS: Final = 3
 
 
 class Finding(NamedTuple):
@@ -31,37 +47,39 @@ class Verified(NamedTuple):
     segments: int
     records: int
     queue_files: int
+    index_files: int
     findings: list[Finding]
 
 
 def verify_directory(directory: Path, *, after_file: Callable[[Path], None] = lambda _path: None) -> Verified:
-    """Check the log record by record, the checkpoint, the epochs, and every full block of the queues."""
+    """Check the log record by record, the checkpoint, the epochs, the queues entry by entry, the blocks of the index, and ``state.db``."""
     if not (directory / "commitlog").is_dir():
         raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
     findings: list[Finding] = []
     checkpoint = _checkpoint(directory, findings)
     findings += _epochs(directory)
-    segments = sorted(path for path in (directory / "commitlog").iterdir() if path.name.isdigit())
-    records = 0
-    for path in segments:
-        counted = _segment(path, checkpoint.flushed, findings)
-        records += counted
+    segments, records = _log_and_queues(directory, checkpoint, findings, after_file)
+    queue_files, index_files = (_files(directory / part) for part in ("consumequeue", "index"))
+    named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in findings}  # more closely than by their block
+    for path in queue_files + index_files:
+        findings += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
         after_file(path)
-    queue_files = [path for path in sorted((directory / "consumequeue").rglob("*")) if path.is_file() and path.suffix != ".crc"]
-    for path in queue_files:
-        findings += _blocks(path)
-        after_file(path)
-    return Verified(len(segments), records, len(queue_files), findings)
+    findings += _state(directory)
+    return Verified(segments, records, len(queue_files), len(index_files), findings)
 
 
-def _checkpoint(directory: Path, findings: list[Finding]) -> Checkpoint:
+def _files(directory: Path) -> list[Path]:
+    return [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix != ".crc"]
+
+
+def _checkpoint(directory: Path, findings: list[Finding]) -> Checkpoint | None:
     path = directory / "checkpoint"
     if not path.exists():
         findings.append(Finding(str(path), 0, "the file is missing"))
-        return Checkpoint()
-    file = CheckpointFile(DISK, path)
-    findings += [Finding(str(path), slot * 4096, "the slot is torn or damaged") for slot in file.damaged_slots]
-    return file.latest or Checkpoint()
+        return None
+    file = CheckpointFile(READ_ONLY, path)
+    findings += [Finding(str(path), slot * BLOCK_BYTES, "the slot is torn or damaged") for slot in file.damaged_slots]
+    return file.latest
 
 
 def _epochs(directory: Path) -> Iterator[Finding]:
@@ -78,29 +96,105 @@ def _epochs(directory: Path) -> Iterator[Finding]:
                 yield Finding(str(path), at, "the checksum of an epoch does not fit")
 
 
-def _segment(path: Path, flushed: int, findings: list[Finding]) -> int:
-    """How many records are whole; the first that is not is a finding, unless it stands above what was flushed."""
-    start = int(path.name)
-    records = end = 0
+def _log_and_queues(
+    directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], after_file: Callable[[Path], None]
+) -> tuple[int, int]:
+    """How many segments and records there are. Above what was flushed nothing is damage: the next opening cuts off what is torn there."""
+    folder = directory / "commitlog"
+    sizes = [path.stat().st_size for path in sorted(folder.iterdir()) if path.name.isdigit()]
+    if not sizes:
+        if checkpoint is not None and checkpoint.flushed:
+            findings.append(Finding(str(folder), 0, f"the log is gone; the checkpoint knows of {checkpoint.flushed} bytes"))
+        return 0, 0
     try:
-        for position, stored in inspect_file(path):
-            if stored.stamp is None or stored.stamp.commitlog_offset != start + position:
-                findings.append(Finding(str(path), position, "the record belongs elsewhere"))
-                return records
-            records += 1
-            end = position + stored.size
-        if end == 0 and start < flushed:
-            findings.append(Finding(str(path), 0, "the log ends here, before what was flushed does"))
+        segments = find_segments(READ_ONLY, folder, max(sizes))
     except CorruptStoreError as error:
-        if start + error.offset < flushed:
-            findings.append(Finding(str(path), error.offset, error.reason))
-    return records
+        findings.append(Finding(error.path, error.offset, error.reason))
+        return len(sizes), 0
+    end = checkpoint.flushed if checkpoint is not None else find_log_end(segments)
+    log = CommitLog(READ_ONLY, folder, segments, end, max(sizes))
+    queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, findings)
+    if not segments[0].start <= end <= segments[-1].end:
+        findings.append(Finding(str(folder), end, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed"))
+        end = min(end, segments[-1].end)
+    records = 0
+    current = segments[0].file.path
+
+    def damaged(error: CorruptStoreError) -> None:
+        findings.append(Finding(error.path, error.offset, error.reason))
+
+    for window in read_log(log, log.start, end, damaged=damaged):
+        records += len(window.columns)
+        for _, control in controls_of(window.columns):
+            queues.learn([control.topic_created.topic, *(row.topic for row in control.snapshot_rows.rows)])
+        replay_into_queues(window, 0, queues)
+        path = log.segment_of(window.base).file.path
+        if path != current:
+            after_file(current)
+            current = path
+    return len(segments), records
+
+
+class _StoredQueues:
+    """Takes the entries that the log gives, and holds what is in the files against them."""
+
+    def __init__(self, directory: Path, applied: int, findings: list[Finding]) -> None:
+        self._directory = directory
+        self._files = QueueFiles(READ_ONLY, directory)
+        self._applied = applied
+        self._findings = findings
+        self._names = {CONTROL_TOPIC_ID: CONTROL_TOPIC}
+
+    def learn(self, topics: list[Topic]) -> None:
+        """The names of topics, as control records tell them."""
+        self._names |= {topic.topic_id: topic.name for topic in topics if topic.topic_id}
+
+    def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
+        expected = entries[entries["log_offset"] < self._applied].astype(QUEUE_ENTRY, copy=False)
+        name = self._names.get(key.topic_id)
+        if name is None or expected.size == 0:
+            return  # a topic whose creation is no longer in the log, nor any snapshot of it yet
+        path, offset, stored = self._files.raw(name, key.queue_id, first, expected.size)
+        if stored != expected.tobytes():
+            pairs = zip(np.frombuffer(stored.ljust(expected.nbytes, b"\0"), QUEUE_ENTRY), expected, strict=True)
+            wrong = next(number for number, (one, other) in enumerate(pairs) if one.tobytes() != other.tobytes())
+            at = offset + wrong * QUEUE_ENTRY.itemsize
+            self._findings.append(Finding(str(path), at, "the entry is not what the log says"))
 
 
 def _blocks(path: Path) -> Iterator[Finding]:
     sums = crc_path(path).read_bytes() if crc_path(path).exists() else b""
     with path.open("rb") as file:
         for number in range(len(sums) // 4):
-            block = file.read(BLOCK_BYTES)
-            if crc32c(block).to_bytes(4, "big") != sums[number * 4 : number * 4 + 4]:
+            file.seek(number * BLOCK_BYTES)
+            wanted = sums[number * 4 : number * 4 + 4]
+            # While an index is being filled, the blocks in front of its entries are not there yet.
+            if any(wanted) and crc32c(file.read(BLOCK_BYTES)).to_bytes(4, "big") != wanted:
                 yield Finding(str(path), number * BLOCK_BYTES, "the checksum of a block does not fit")
+
+
+def _state(directory: Path) -> Iterator[Finding]:
+    """``state.db`` is looked at in a copy: SQLite writes even when it only reads. A copy made while it changes may be torn: then again."""
+    path = directory / "state.db"
+    if not path.exists():
+        return
+    finding = None
+    for _ in range(_ATTEMPTS):
+        with tempfile.TemporaryDirectory() as scratch:
+            for suffix in SIDE_FILES[:2]:
+                source = path.with_name(path.name + suffix)
+                if source.exists():
+                    shutil.copy(source, Path(scratch) / source.name)
+            try:
+                database = StateDatabase(Path(scratch) / path.name)
+                try:
+                    database.load()
+                finally:
+                    database.close()
+                return
+            except CorruptStoreError as error:
+                finding = Finding(str(path), 0, error.reason)
+            except sqlite3.Error as error:
+                finding = Finding(str(path), 0, str(error))
+    if finding is not None:
+        yield finding

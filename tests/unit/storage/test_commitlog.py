@@ -83,7 +83,7 @@ def test_segments_are_dropped_but_not_from_under_a_reader(tmp_path: Path) -> Non
         append(directory, [b"x" * 3000] * 20)
     _flush(directory)
     log = directory.log
-    first, held = log.segments[0], log.view(0, 3000)
+    first, held = log.segments[0], log.read(0, 3000)
     copy = bytes(held)
     log.drop_before(log.segments[2].start)
     assert not first.file.path.exists()
@@ -91,7 +91,7 @@ def test_segments_are_dropped_but_not_from_under_a_reader(tmp_path: Path) -> Non
     assert bytes(held) == copy
     assert first.read(0, 3000) == copy
     with pytest.raises(OffsetOutOfRangeError, match="the log has"):
-        log.view(0, 8)
+        log.read(0, 8)
     log.drop_before(1 << 60)
     assert len(log.segments) == 1
     directory.close()

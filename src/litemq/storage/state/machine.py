@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Control, GroupOffset, Queue, Row, Topic
 
-__all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
+__all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "FIRST_FREE_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
 
 CONTROL_TOPIC = "LITEMQ_SYS_CONTROL"
 CONTROL_TOPIC_ID = 1
-_FIRST_FREE_TOPIC_ID = 16  # those below are the broker's own, the same in every log
+FIRST_FREE_TOPIC_ID = 16  # those below are the broker's own, the same in every log
 
 
 class TopicFacts(NamedTuple):
@@ -48,27 +48,32 @@ class State:
     @property
     def free_topic_id(self) -> int:
         """The number that a topic created now gets: never one that was used before, while its topic is known."""
-        return max(_FIRST_FREE_TOPIC_ID - 1, *self.topics) + 1
+        return max(FIRST_FREE_TOPIC_ID - 1, *self.topics) + 1
 
-    def apply(self, control: Control) -> None:
-        """Take in one change."""
+    def apply(self, control: Control) -> list[Row]:
+        """Take in one change; returns the rows that are different now."""
         match control.WhichOneof("change"):
             case "topic_created":
-                self._continue_queues(control.topic_created.topic)
+                continued = self._continue_queues(control.topic_created.topic)
                 self._put_topic(control.topic_created.topic)
+                return [self._topic_row(control.topic_created.topic.topic_id), *map(self.queue_row, continued)]
             case "topic_deleted":
                 facts = self.topics.get(control.topic_deleted.topic_id)
-                if facts is not None:
-                    self.topics[facts.topic_id] = facts._replace(deleted=True)
+                if facts is None:
+                    return []
+                self.topics[facts.topic_id] = facts._replace(deleted=True)
+                return [self._topic_row(facts.topic_id)]
             case "offsets_committed":
                 for offset in control.offsets_committed.offsets:
                     self._put_offset(offset)
+                return [Row(group_offset=offset) for offset in control.offsets_committed.offsets]
             case "retention_crossed":
-                for queue in control.retention_crossed.queues:
-                    key = QueueKey(queue.topic_id, queue.queue_id)
+                keys = [QueueKey(queue.topic_id, queue.queue_id) for queue in control.retention_crossed.queues]
+                for key, queue in zip(keys, control.retention_crossed.queues, strict=True):
                     self.least[key] = max(queue.least, self.least.get(key, 0))
+                return [self.queue_row(key) for key in keys if key in self.next]
             case _:
-                pass  # the parts of a snapshot say nothing new; later kinds of change are for later readers
+                return []  # the parts of a snapshot say nothing new; later kinds of change are for later readers
 
     def placed(self, key: QueueKey, next_offset: int) -> None:
         """A queue has grown to ``next_offset``."""
@@ -80,13 +85,16 @@ class State:
         facts = self.topics.get(self.topic_ids.get(name, -1))
         return None if facts is None or facts.deleted else facts
 
-    def _continue_queues(self, topic: Topic) -> None:
+    def _continue_queues(self, topic: Topic) -> list[QueueKey]:
         """A topic that is created again goes on with its offsets where the one before it ended."""
         before = self.topic_ids.get(topic.name)
+        continued = []
         for queue_id in range(topic.queues):
             old, new = QueueKey(before or 0, queue_id), QueueKey(topic.topic_id, queue_id)
             if old in self.next and new not in self.next:
                 self.next[new] = self.least[new] = self.next[old]
+                continued.append(new)
+        return continued
 
     def _put_topic(self, topic: Topic) -> None:
         self.topics[topic.topic_id] = TopicFacts(topic.topic_id, topic.name, topic.queues, topic.deleted)
@@ -95,13 +103,24 @@ class State:
     def _put_offset(self, offset: GroupOffset) -> None:
         self.group_offsets[offset.group, QueueKey(offset.topic_id, offset.queue_id)] = offset.offset
 
+    def _topic_row(self, topic_id: int) -> Row:
+        facts = self.topics[topic_id]
+        return Row(topic=Topic(topic_id=topic_id, name=facts.name, queues=facts.queues, deleted=facts.deleted))
+
+    def queue_row(self, key: QueueKey) -> Row:
+        return Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=self.least[key], next=self.next[key]))
+
+    def copy(self) -> State:
+        """As it is now, to be told in a snapshot while this one goes on."""
+        other = State()
+        other.topics, other.topic_ids = dict(self.topics), dict(self.topic_ids)
+        other.least, other.next, other.group_offsets = dict(self.least), dict(self.next), dict(self.group_offsets)
+        return other
+
     def rows(self) -> Iterator[Row]:
         """All of it, in one order whatever the order in which it came."""
-        for topic_id in sorted(self.topics):
-            facts = self.topics[topic_id]
-            yield Row(topic=Topic(topic_id=topic_id, name=facts.name, queues=facts.queues, deleted=facts.deleted))
-        for key in sorted(self.next):
-            yield Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=self.least[key], next=self.next[key]))
+        yield from map(self._topic_row, sorted(self.topics))
+        yield from map(self.queue_row, sorted(self.next))
         for group, key in sorted(self.group_offsets):
             offset = self.group_offsets[group, key]
             yield Row(group_offset=GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset))

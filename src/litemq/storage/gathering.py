@@ -1,0 +1,125 @@
+"""Tick batching: everything that is sent in one turn of the event loop becomes one append.
+
+A batch costs the store about the same whether it has one record or sixty. So requests of many connections that arrive together are
+joined; each gets its own answer, and one that is not valid is refused alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import numpy as np
+
+from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.scan import ScanStop, scan
+from litemq.storage.store import Appended, Store
+from litemq.types import Durability
+
+__all__ = ["Gatherer"]
+
+
+class _Request(NamedTuple):
+    batch: bytes | bytearray
+    queue_id: int
+    durability: Durability
+    answer: asyncio.Future[Appended]
+
+
+class Gatherer:
+    """Appends for many senders on one event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._requests: dict[int, list[_Request]] = {}
+        self._waits: set[asyncio.Task[None]] = set()
+
+    def append(
+        self, batch: bytes | bytearray, topic_id: int, queue_id: int, durability: Durability = Durability.DISK
+    ) -> asyncio.Future[Appended]:
+        """Where the batch went, once that is as safe as it was asked to be. Batches of one sender keep their order."""
+        loop = asyncio.get_running_loop()
+        if not self._requests:
+            loop.call_soon(self._append_all)
+        answer: asyncio.Future[Appended] = loop.create_future()
+        self._requests.setdefault(topic_id, []).append(_Request(batch, queue_id, durability, answer))
+        return answer
+
+    def _append_all(self) -> None:
+        gathered, self._requests = self._requests, {}
+        for topic_id, requests in gathered.items():
+            counts = [_count(request.batch) for request in requests]
+            if len(requests) > 1 and all(counts):
+                try:
+                    self._append_together(topic_id, requests, counts)
+                    continue
+                except RecordFormatError:
+                    pass  # somebody's record is not valid: each for itself
+                except LiteMQError as error:
+                    if not isinstance(error, InvalidArgumentError):
+                        _refuse(requests, error)  # nobody's fault, and so everybody's
+                        continue
+            for request in requests:
+                self._append_alone(topic_id, request)
+
+    def _append_alone(self, topic_id: int, request: _Request) -> None:
+        try:
+            appended = self._store.append(bytearray(request.batch), topic_id, request.queue_id)
+        except LiteMQError as error:
+            _refuse([request], error)
+        else:
+            self._answer([(request, appended)])
+
+    def _append_together(self, topic_id: int, requests: list[_Request], counts: list[int]) -> None:
+        joined = bytearray().join([request.batch for request in requests])
+        queues = np.repeat([request.queue_id for request in requests], counts)
+        appended = self._store.append(joined, topic_id, queues)
+        answers = []
+        begin = 0
+        for request, count in zip(requests, counts, strict=True):
+            part = slice(begin, begin + count)
+            begin += count
+            answers.append((request, appended._replace(log_offsets=appended.log_offsets[part], queue_offsets=appended.queue_offsets[part])))
+        self._answer(answers)
+
+    def _answer(self, answers: list[tuple[_Request, Appended]]) -> None:
+        """Those to whom memory is enough at once, the others when it is confirmed: one wait for all of them."""
+        later = []
+        for request, appended in answers:
+            if request.durability >= Durability.DISK:
+                later.append((request.answer, appended))
+            elif not request.answer.done():
+                request.answer.set_result(appended)
+        if later:
+            wait = asyncio.get_running_loop().create_task(self._answer_when_confirmed(later))
+            self._waits.add(wait)
+            wait.add_done_callback(self._waits.discard)
+
+    async def _answer_when_confirmed(self, answers: list[tuple[asyncio.Future[Appended], Appended]]) -> None:
+        failure: LiteMQError | None = None
+        try:
+            await self._store.confirmed(answers[-1][1].end)
+        except LiteMQError as error:
+            failure = error
+        for answer, appended in answers:
+            if answer.done():  # whoever waited has gone
+                continue
+            if failure is None:
+                answer.set_result(appended)
+            else:
+                answer.set_exception(failure)
+
+
+def _count(batch: bytes | bytearray) -> int:
+    """How many records a batch has; 0 where it is not made of whole records, which is then said to its sender alone."""
+    if int.from_bytes(batch[:4], "big") == len(batch):
+        return 1
+    found = scan(batch, limits=STORED_LIMITS)
+    return int(found.starts.size) if found.stop is ScanStop.END else 0
+
+
+def _refuse(requests: list[_Request], error: LiteMQError) -> None:
+    for request in requests:
+        if not request.answer.done():
+            request.answer.set_exception(error)

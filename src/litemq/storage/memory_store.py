@@ -1,0 +1,122 @@
+"""A store that keeps nothing when it ends: for tests and for trying things out. It behaves like the one on disk, and is as small as it can be."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.clock import Clock
+from litemq.errors import OffsetOutOfRangeError
+from litemq.format.limits import STORED_LIMITS, RecordLimits
+from litemq.format.record import decode_record
+from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
+from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.store import Appended
+from litemq.types import StoredRecord
+
+__all__ = ["MemoryStore"]
+
+Longs = npt.NDArray[np.int64]
+
+
+class MemoryStore:
+    """What is appended is confirmed at once."""
+
+    def __init__(self, clock: Clock, *, limits: RecordLimits | None = None) -> None:
+        self._clock = clock
+        self._limits = limits or RecordLimits()
+        self.state = State()
+        self.confirm_offset = 0
+        self._time = 0
+        self._queues: dict[QueueKey, list[bytes]] = defaultdict(list)
+        self._records: dict[int, bytes] = {}
+        self._found_by: dict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
+        return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits))
+
+    def _write(self, batch: Batch) -> Appended:
+        sizes = batch.columns.sizes
+        offsets = np.cumsum(sizes) - sizes + self.confirm_offset
+        self._time = max(self._clock.wall_ms(), self._time)
+        stamped = stamp(batch, self.state, offsets, self._time, epoch=1)
+        for key, following in zip(stamped.keys, stamped.nexts, strict=True):
+            self.state.placed(key, following)
+        queue_ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape)
+        places = zip(batch.columns.starts.tolist(), sizes.tolist(), offsets.tolist(), queue_ids.tolist(), strict=True)
+        for at, size, offset, queue_id in places:
+            record = bytes(batch.columns.buffer[at : at + size])
+            self._queues[QueueKey(batch.topic_id, queue_id)].append(record)
+            self._records[offset] = record
+            told = decode_record(record, limits=STORED_LIMITS).record
+            for name in dict.fromkeys((told.message_id, *told.keys)):
+                self._found_by[told.topic, name].append(offset)
+        self.confirm_offset = int(offsets[-1] + sizes[-1])
+        return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
+
+    def _append_control(self, control: Control) -> Appended:
+        appended = self._write(control_batch(control, self._clock.wall_ms()))
+        self.state.apply(control)
+        return appended
+
+    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
+        there = self.state.topic(name)
+        if there is None:
+            control = creation_of(self.state, name, queues)
+            self._append_control(control)
+            there = self.state.topics[control.topic_created.topic.topic_id]
+        return there
+
+    def delete_topic(self, name: str) -> None:
+        self._append_control(deletion_of(self.state, name))
+
+    def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
+        rows = [GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset) for key, offset in offsets]
+        return self._append_control(Control(offsets_committed=OffsetsCommitted(offsets=rows)))
+
+    def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:  # noqa: ARG002  nothing is ever waited for
+        if offset > self.confirm_offset:
+            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self.confirm_offset}")
+
+    async def confirmed(self, offset: int) -> None:
+        self.wait_confirmed(offset)
+
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+        least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)
+        if not least <= first <= following:
+            raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
+        base = following - len(self._queues[key])  # a topic that was created again goes on with its offsets
+        taken: list[bytes] = []
+        size = 0
+        for record in self._queues[key][first - base : first - base + max_messages]:
+            size += len(record)
+            if taken and size > max_bytes:
+                break
+            taken.append(record)
+        return b"".join(taken)
+
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+        return self.read_queue(key, first, max_messages, max_bytes)
+
+    def read_record(self, log_offset: int) -> StoredRecord:
+        if log_offset not in self._records:
+            raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}")
+        return decode_record(self._records[log_offset], limits=STORED_LIMITS)
+
+    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
+        if not key:
+            return []
+        return [self.read_record(offset) for offset in self._found_by.get((topic, key), [])[::-1][:most]]
+
+    def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
+        records = self._queues[key]
+        position = bisect_left(records, store_timestamp, key=lambda record: int.from_bytes(record[32:40], "big"))
+        return self.state.next.get(key, 0) - len(records) + position
+
+    def close(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,111 @@
+"""Reading messages through their queue, as raw record bytes.
+
+The queue says where a record stands; the record decides. It says itself where it stands, in the log and in its queue, and its checksums
+say that it is whole: nothing that does not fit leaves the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.format.check import explain, find_faults
+from litemq.format.columns import RecordColumns
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import FIXED_BYTES
+from litemq.storage.commitlog import CommitLog
+from litemq.storage.queues import Queues
+from litemq.storage.state import QueueKey
+
+__all__ = ["DamagedQueueError", "QueueReader"]
+
+Longs = npt.NDArray[np.int64]
+
+_WORTH_READING_OVER: Final = 32 * 1024  # bytes of other queues between two records: one read is cheaper than two
+
+
+class DamagedQueueError(CorruptStoreError):
+    """The queue does not lead to its records: it can be made anew from the log."""
+
+
+class QueueReader:
+    """Any thread may read."""
+
+    def __init__(self, log: CommitLog, queues: Queues, confirmed: Callable[[], int], directory: Path) -> None:
+        self._log = log
+        self.queues = queues
+        self._confirmed = confirmed
+        self._directory = directory
+
+    def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes:
+        """Records from queue offset ``first`` on: at least one if there is one. Those before a damaged one come without it."""
+        confirmed = self._confirmed()
+        try:
+            entries = self.queues.read(key, first, max_messages, confirmed)
+        except (CorruptStoreError, OffsetOutOfRangeError) as error:
+            if isinstance(error, CorruptStoreError):
+                raise DamagedQueueError(error.path, error.offset, error.reason) from error
+            raise
+        if entries.size == 0:
+            return b""
+        sizes = entries["size"].astype(np.int64)
+        fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
+        offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
+        if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > confirmed or int(offsets.min()) < self._log.start:
+            return self._before_what_is_wrong(key, first, offsets, sizes, confirmed)
+        data = self._gather(offsets, sizes)
+        starts = np.cumsum(sizes) - sizes
+        if len(data) != int(starts[-1] + sizes[-1]):
+            raise self._damaged(key, first, "an entry reaches beyond its segment")
+        columns = RecordColumns(data, starts)
+        header = columns.header
+        wrong = (header["commitlog_offset"] != offsets) | (header["queue_offset"] != np.arange(first, first + starts.size))
+        wrong |= (header["topic_id"] != key.topic_id) | (header["queue_id"] != key.queue_id) | (header["size"] != sizes)
+        good = int(wrong.argmax()) if wrong.any() else starts.size
+        # Only where the record agrees that it has that size may the rest of it be looked at.
+        faults = find_faults(columns if good == starts.size else columns.subset(np.arange(good)), limits=STORED_LIMITS)
+        if faults.size:
+            good = int(faults[0])
+        if good == starts.size:
+            return data
+        if good > 0:
+            return data[: int(starts[good])]
+        if wrong[0]:
+            raise self._damaged(key, first, "an entry does not fit its record")
+        segment = self._log.segment_of(int(offsets[0]))
+        raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))
+
+    def _before_what_is_wrong(self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int) -> bytes:
+        wrong = (sizes < FIXED_BYTES) | (offsets + sizes > confirmed) | (offsets < self._log.start)
+        good = int(wrong.argmax())
+        if good == 0:
+            raise self._damaged(key, first, "an entry leads nowhere")
+        return self.read(key, first, good, int(sizes[:good].sum()))
+
+    def _damaged(self, key: QueueKey, offset: int, reason: str) -> DamagedQueueError:
+        return DamagedQueueError(str(self._directory), offset, f"{reason} (queue {key.queue_id} of topic number {key.topic_id})")
+
+    def _gather(self, offsets: Longs, sizes: Longs) -> bytes:
+        """The records one behind another, with as few reads as is worth it."""
+        ends = offsets + sizes
+        gaps = offsets[1:] - ends[:-1]
+        numbers = self._log.segment_numbers(offsets)
+        apart = (gaps < 0) | (gaps > _WORTH_READING_OVER) | (numbers[1:] != numbers[:-1])
+        pieces: list[bytes | memoryview] = []
+        for begin, end in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), offsets.size]):
+            base = int(offsets[begin])
+            read = self._log.read(base, int(ends[end - 1]))
+            if not gaps[begin : end - 1].any():
+                pieces.append(read)
+                continue
+            view = memoryview(read)
+            pieces += [
+                view[at - base : until - base] for at, until in zip(offsets[begin:end].tolist(), ends[begin:end].tolist(), strict=True)
+            ]
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)

@@ -1,0 +1,123 @@
+"""From the log to what is derived from it: a window of records at a time goes to the state, the queues and, when asked, the key index."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.format.columns import RecordColumns
+from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
+from litemq.proto.control_pb2 import Control
+from litemq.storage.log_reader import Window
+from litemq.storage.queues import Queues
+from litemq.storage.state import QueueKey, State
+from litemq.storage.state.changes import Changes
+from litemq.types import RecordKind
+
+__all__ = ["QueueRebuild", "controls_of", "replay_into_queues", "replay_into_state"]
+
+Longs = npt.NDArray[np.int64]
+
+
+class _NumberedControl(NamedTuple):
+    number: int
+    control: Control
+
+
+def controls_of(columns: RecordColumns) -> list[_NumberedControl]:
+    """The control records among some records, with their numbers."""
+    which = np.flatnonzero(columns.header["kind"] == RecordKind.CONTROL)
+    if which.size == 0:
+        return []
+    begins, lengths = columns.part("body")
+    pieces = zip(which.tolist(), begins[which].tolist(), lengths[which].tolist(), strict=True)
+    return [_NumberedControl(number, Control.FromString(bytes(columns.buffer[at : at + length]))) for number, at, length in pieces]
+
+
+def replay_into_state(window: Window, state: State, changes: Changes) -> None:
+    """Apply the records of a window to a state that knows everything before them."""
+    columns = window.columns
+    end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
+    controls = controls_of(columns)
+    # Only a topic that is created again looks at how far queues have come: messages on both sides of it are told apart, no others.
+    cuts = [numbered.number for numbered in controls if numbered.control.HasField("topic_created")]
+    waiting = iter(controls)
+    upcoming = next(waiting, None)
+    for first, behind in pairwise([0, *cuts, len(columns)]):
+        while upcoming is not None and upcoming.number == first and upcoming.control.HasField("topic_created"):
+            changes.changed(end, state.apply(upcoming.control))
+            upcoming = next(waiting, None)
+        header = columns.header[first:behind]
+        if header.size:
+            runs = queue_runs(header["topic_id"].astype(np.int64), header["queue_id"].astype(np.int64))
+            latest = header["queue_offset"][runs.order[runs.bounds[1:] - 1]].tolist()
+            for key, offset in zip(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist()), latest, strict=True):
+                state.placed(key, offset + 1)
+                changes.placed(end, key, offset + 1)
+        while upcoming is not None and upcoming.number < behind:
+            changes.changed(end, state.apply(upcoming.control))
+            upcoming = next(waiting, None)
+
+
+class _TakesEntries(Protocol):
+    def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None: ...
+
+
+def replay_into_queues(window: Window, begin: int, queues: _TakesEntries) -> None:
+    """Put the entries of a window's records from log offset ``begin`` on into their queues."""
+    columns, offsets = window.columns, window.columns.starts + window.base
+    if int(offsets[0]) < begin:
+        columns = columns.subset(np.flatnonzero(offsets >= begin))
+        offsets = columns.starts + window.base
+    header = columns.header
+    if header.size == 0:
+        return
+    runs = queue_runs(header["topic_id"].astype(np.int64), header["queue_id"].astype(np.int64))
+    entries = queue_entries(columns, runs, commitlog_offsets=offsets, store_timestamps=header["store_timestamp"])
+    queue_offsets = header["queue_offset"].astype(np.int64)[runs.order]
+    # An offset that does not follow the one before it begins a run of its own: the record between them is damaged.
+    breaks = np.flatnonzero(queue_offsets[1:] != queue_offsets[:-1] + 1) + 1
+    bounds = np.union1d(runs.bounds, breaks)
+    firsts = queue_offsets[bounds[:-1]].tolist()
+    numbers = (np.searchsorted(runs.bounds, bounds[:-1], side="right") - 1).tolist()
+    topic_ids, queue_ids = runs.topic_ids.tolist(), runs.queue_ids.tolist()
+    for (at, until), first, number in zip(pairwise(bounds.tolist()), firsts, numbers, strict=True):
+        queues.add(QueueKey(topic_ids[number], queue_ids[number]), first, entries[at:until])
+
+
+class QueueRebuild:
+    """Queues that are being made anew from a log that may be damaged: an offset whose record is lost becomes a hole, and the next ones keep
+    their place."""
+
+    def __init__(self, queues: Queues, state: State, log_start: int) -> None:
+        self._queues = queues
+        self._state = state
+        self._log_start = log_start
+        self._ends: dict[QueueKey, tuple[int, int]] = {}  # the next queue offset, and where the last record ends in the log
+
+    def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
+        following, log_offset = self._ends.get(key, (self._state.least.get(key, 0), self._log_start))
+        if first < following:  # said to be gone, and still in the log
+            entries, first = entries[following - first :], following
+        if entries.size == 0:
+            return
+        self._dig(key, following, first, log_offset)
+        self._queues.add(key, first, entries)
+        last = entries[-1]
+        self._ends[key] = first + entries.size, int(last["log_offset"]) + int(last["size"])
+
+    def end(self) -> None:
+        """No more entries come."""
+        for key, following in list(self._state.next.items()):
+            at, log_offset = self._ends.get(key, (self._state.least.get(key, 0), self._log_start))
+            self._dig(key, at, following, log_offset)
+
+    def _dig(self, key: QueueKey, begin: int, end: int, log_offset: int) -> None:
+        if begin < end:
+            holes = np.zeros(end - begin, QUEUE_ENTRY)
+            holes["log_offset"] = log_offset  # rising, as in any queue; the size of 0 says that nothing is there
+            self._queues.add(key, begin, holes)
+            self._queues.holes.update(((key, offset), log_offset) for offset in range(begin, end))

@@ -1,0 +1,62 @@
+"""Changes of the state on their way to ``state.db``: each waits until the record that made it is confirmed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from litemq.proto.control_pb2 import Queue, Row
+from litemq.storage.state.machine import QueueKey, State
+from litemq.storage.state.rows import row_key
+
+__all__ = ["Changes"]
+
+
+class _QueueRange(NamedTuple):
+    """A queue's least and next offset: by far the most frequent change, and made into a row only when it is taken."""
+
+    key: QueueKey
+    least: int
+    next: int
+
+
+class Changes:
+    """Filled by the writer, emptied by one other thread."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._waiting: deque[tuple[int, list[Row] | _QueueRange]] = deque()  # with the log offset at which the record ends
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
+        """A queue grew by records that end at log offset ``end``."""
+        self._waiting.append((end, _QueueRange(key, self._state.least.get(key, 0), next_offset)))
+
+    def changed(self, end: int, rows: list[Row]) -> None:
+        """A control record that ends at ``end`` changed some rows."""
+        if rows:
+            self._waiting.append((end, rows))
+
+    def take(self, confirmed: int) -> Iterable[tuple[bytes, Row]]:
+        """The rows as the records up to ``confirmed`` left them, each once; they wait no longer."""
+        rows: dict[bytes, Row] = {}
+        ranges: dict[QueueKey, _QueueRange] = {}
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= confirmed:
+            change = waiting.popleft()[1]
+            if isinstance(change, _QueueRange):
+                ranges[change.key] = change
+                continue
+            for row in change:
+                if row.HasField("queue"):
+                    key = QueueKey(row.queue.topic_id, row.queue.queue_id)
+                    ranges[key] = _QueueRange(key, row.queue.least, row.queue.next)
+                else:
+                    rows[row_key(row)] = row
+        for key, least, following in ranges.values():
+            row = Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=least, next=following))
+            rows[row_key(row)] = row
+        return rows.items()

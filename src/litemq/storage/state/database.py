@@ -1,0 +1,110 @@
+"""``state.db``: the rows of the state in SQLite, with the log offset up to which they are true in the same transaction.
+
+It makes a start quick and is never the only place where anything stands: what is damaged, missing or too old is made anew from the log.
+So a commit is not synced; a power cut leaves an earlier one. SQLite notices a torn write, but not a flipped bit: each row has a checksum,
+and an account of all of them tells whether any is missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from litemq.errors import CorruptStoreError
+from litemq.format.crc import crc32c
+from litemq.proto.control_pb2 import Row
+
+__all__ = ["SIDE_FILES", "StateDatabase", "StoredState"]
+
+SIDE_FILES: Final = ("", "-wal", "-shm")  # what SQLite keeps beside the database has its name and one of these
+_SCHEMA: Final = files("litemq.storage.state").joinpath("schema.sql").read_text("utf-8")
+_ACCOUNT: Final = struct.Struct(">qQQ")  # applied, number of rows, sum of their checksums
+_MASK: Final = (1 << 64) - 1
+_AT_ONCE: Final = 500
+_UNREADABLE: Final = (sqlite3.Error, UnicodeError)  # a damaged schema can be quoted in a message that is no text
+
+
+class StoredState(NamedTuple):
+    """The rows of the database, true for the log up to ``applied``."""
+
+    applied: int
+    rows: list[Row]
+
+
+class StateDatabase:
+    """An open ``state.db``. Used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.executescript(_SCHEMA)
+        except _UNREADABLE as error:
+            self._connection.close()
+            raise CorruptStoreError(str(path), 0, f"SQLite cannot read it: {error}") from error
+
+    @classmethod
+    def anew(cls, path: Path) -> Self:
+        """An empty database in the place of whatever was there."""
+        for suffix in SIDE_FILES:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return cls(path)
+
+    def load(self) -> StoredState | None:
+        """Everything in it, ``None`` if nothing was ever committed. Raises ``CorruptStoreError`` unless every row is as it was written."""
+        try:
+            stored = self._connection.execute("SELECT key, row, crc FROM rows ORDER BY key").fetchall()
+        except _UNREADABLE as error:
+            raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
+        if not stored:
+            return None
+        for key, row, crc in stored:
+            if not (isinstance(key, bytes) and isinstance(row, bytes) and crc == crc32c(row, crc32c(key))):
+                raise CorruptStoreError(str(self._path), 0, f"the checksum of row {key!r} does not fit")
+        account, rest = stored[0], stored[1:]
+        if account[0] != b"" or len(account[1]) != _ACCOUNT.size:
+            raise CorruptStoreError(str(self._path), 0, "the account of the rows is missing")
+        applied, count, total = _ACCOUNT.unpack(account[1])
+        if count != len(rest) or total != sum(crc for _, _, crc in rest) & _MASK:
+            raise CorruptStoreError(str(self._path), 0, f"{len(rest)} rows are not the {count} that were written")
+        return StoredState(applied, [Row.FromString(row) for _, row, _ in rest])
+
+    def commit(self, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
+        """Put rows in, and with them the log offset up to which all of it is true now."""
+        serialized = [(key, row.SerializeToString(deterministic=True)) for key, row in rows]
+        new = [(key, value, crc32c(value, crc32c(key))) for key, value in serialized]
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            account = execute("SELECT row FROM rows WHERE key = x''").fetchone()
+            _, count, total = _ACCOUNT.unpack(account[0]) if account is not None else (0, 0, 0)
+            for old in self._checksums([key for key, _, _ in new]):
+                count -= 1
+                total -= old
+            count += len(new)
+            total = (total + sum(crc for _, _, crc in new)) & _MASK
+            packed = _ACCOUNT.pack(applied, count, total)
+            put = "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET row = excluded.row, crc = excluded.crc"
+            self._connection.executemany(put, [*new, (b"", packed, crc32c(packed, crc32c(b"")))])
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def _checksums(self, keys: list[bytes]) -> Iterator[int]:
+        """The checksums of those keys that are there."""
+        for at in range(0, len(keys), _AT_ONCE):
+            some = keys[at : at + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            for (crc,) in self._connection.execute(f"SELECT crc FROM rows WHERE key IN ({marks})", some):  # noqa: S608  only question marks
+                yield crc
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,111 @@
+"""Keeps ``state.db`` and ``topics.json`` up to date with what is confirmed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from litemq.errors import CorruptStoreError, DiskFullError
+from litemq.proto.control_pb2 import Row
+from litemq.storage.files import Disk
+from litemq.storage.state.changes import Changes
+from litemq.storage.state.database import StateDatabase, StoredState
+from litemq.storage.state.machine import FIRST_FREE_TOPIC_ID, State
+from litemq.storage.state.rows import row_key
+
+__all__ = ["StateKeeper"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class StateKeeper:
+    """The database of a data directory, and the changes on their way to it. Used by one thread at a time."""
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._disk = disk
+        self._path = directory / "state.db"
+        self._topics_path = directory / "topics.json"
+        self._changes: Changes | None = None
+        self._failed = False
+        self._uncommitted: dict[bytes, Row] = {}
+        self._topics: dict[int, Row] = {}
+        self.applied = 0
+        self._database, self.stored = self._open()
+
+    def _open(self) -> tuple[StateDatabase, StoredState | None]:
+        try:
+            database = StateDatabase(self._path)
+            try:
+                return database, database.load()
+            except CorruptStoreError:
+                database.close()
+                raise
+        except CorruptStoreError as error:
+            _LOG.warning("%s; it is made anew from the log", error)
+            return StateDatabase.anew(self._path), None
+
+    def follow(self, state: State, applied: int, *, anew: bool) -> Changes:
+        """Begin with a state that is true up to ``applied``; ``anew`` if it did not come from the database. What changes comes in the answer."""
+        rows = [(row_key(row), row) for row in state.rows()]
+        self._topics = {row.topic.topic_id: row for _, row in rows if row.HasField("topic")}
+        self.applied = applied
+        if anew:
+            self._database.close()
+            self._database = StateDatabase.anew(self._path)
+            self._database.commit(applied, rows)
+        self.stored = None
+        if anew or not self._topics_path.exists():
+            self._write_topics()
+        self._changes = Changes(state)
+        return self._changes
+
+    @property
+    def waiting(self) -> int:
+        """How many changes are not in the database yet."""
+        return len(self._changes or ()) + len(self._uncommitted)
+
+    def commit(self, confirmed: int) -> None:
+        """Put everything up to ``confirmed`` into the database. On a full disk it is put there later: the log has it."""
+        if self._changes is None or confirmed <= self.applied:
+            return
+        self._uncommitted.update(self._changes.take(confirmed))
+        if self._failed:
+            self._uncommitted.clear()
+            return
+        try:
+            self._database.commit(confirmed, self._uncommitted.items())
+            self._put_topics(self._uncommitted.values())
+        except (sqlite3.OperationalError, DiskFullError) as error:
+            _LOG.warning("%s: %s; what it lacks is in the log", self._path, error)
+            return
+        except (sqlite3.Error, UnicodeError) as error:
+            _LOG.warning("%s: %s; it is made anew from the log at the next start", self._path, error)
+            self._failed = True
+            return
+        self._uncommitted.clear()
+        self.applied = confirmed
+
+    def _put_topics(self, changed: Iterable[Row]) -> None:
+        topics = {row.topic.topic_id: row for row in changed if row.HasField("topic")}
+        if topics:
+            self._topics |= topics
+            self._write_topics()
+
+    def _write_topics(self) -> None:
+        """``topics.json``, for readers without this library: whole at any moment."""
+        topics = [self._topics[number].topic for number in sorted(self._topics) if number >= FIRST_FREE_TOPIC_ID]
+        told = [{"topic_id": topic.topic_id, "name": topic.name, "queues": topic.queues} for topic in topics if not topic.deleted]
+        path = self._topics_path.with_suffix(".json.new")
+        file = self._disk.open(path, create=True)
+        data = json.dumps({"version": 1, "topics": told}, indent=2, ensure_ascii=False).encode() + b"\n"
+        file.truncate(0)
+        file.write(data, 0)
+        file.sync()
+        self._disk.rename(path, self._topics_path)
+        self._disk.sync_directory(self._topics_path.parent)
+
+    def close(self) -> None:
+        self._database.close()

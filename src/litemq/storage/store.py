@@ -1,0 +1,76 @@
+"""What a store does, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.types import StoredRecord
+
+__all__ = ["Appended", "Store"]
+
+Longs = npt.NDArray[np.int64]
+
+
+class Appended(NamedTuple):
+    """Where a batch went. It may be read, and is safe, once ``end`` is confirmed."""
+
+    log_offsets: Longs
+    queue_offsets: Longs
+    store_timestamp: int
+    end: int
+
+
+class Store(Protocol):
+    """One log and what is derived from it."""
+
+    @property
+    def state(self) -> State:
+        """Topics, queues and offsets, as the records that were appended so far make them. Only to be read."""
+
+    @property
+    def confirm_offset(self) -> int:
+        """Everything below it is safe, and may be read; nothing above it may."""
+
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
+        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
+
+    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
+        """A new topic; one that is there already is returned as it is."""
+
+    def delete_topic(self, name: str) -> None:
+        """The topic is gone; its messages stay until retention takes them."""
+
+    def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
+        """How far a group has come in some queues: one record."""
+
+    def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
+        """Block until everything below ``offset`` may be read."""
+
+    async def confirmed(self, offset: int) -> None:
+        """Wait until everything below ``offset`` may be read."""
+
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+        """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
+
+        Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
+        """
+
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+        """The same for an event loop, which is never kept waiting by the disk."""
+
+    def read_record(self, log_offset: int) -> StoredRecord:
+        """The record that stands at a log offset."""
+
+    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
+        """The messages of a topic that carry a key, or have it as their id, the latest first."""
+
+    def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
+        """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
+
+    def close(self) -> None:
+        """Stop cleanly."""

@@ -1,0 +1,211 @@
+"""What every store does, on disk and in memory."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from litemq.clock import FakeClock
+from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
+from litemq.format.record import decode_record, encode_record
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.storage.gathering import Gatherer
+from litemq.storage.memory_store import MemoryStore
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Store
+from litemq.types import Durability, Record, StoredRecord
+
+SMALL = StoreConfig(segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Store]:
+    made: Store = DiskStore(tmp_path, SMALL, clock, host="here") if request.param == "disk" else MemoryStore(clock)
+    yield made
+    made.close()
+
+
+def _encoded(topic: str, *bodies: bytes, **fields: object) -> bytearray:
+    return bytearray(b"".join(encode_record(Record(topic, body, **fields)) for body in bodies))  # type: ignore[arg-type]
+
+
+def _decoded(data: bytes) -> list[StoredRecord]:
+    found = []
+    at = 0
+    while at < len(data):
+        found.append(decode_record(data, at))
+        at += found[-1].size
+    return found
+
+
+def _bodies(data: bytes) -> list[bytes]:
+    return [stored.record.body for stored in _decoded(data)]
+
+
+def test_what_is_appended_is_read_from_its_queue(store: Store) -> None:
+    topic = store.create_topic("orders", 2)
+    first = store.append(_encoded("orders", b"a", b"b", b"c"), topic.topic_id, 0)
+    second = store.append(_encoded("orders", b"d", b"e", b"f"), topic.topic_id, np.array([0, 1, 0]))
+    store.wait_confirmed(second.end, 10)
+    assert first.queue_offsets.tolist() == [0, 1, 2]
+    assert second.queue_offsets.tolist() == [3, 0, 4]
+    assert second.end == store.confirm_offset
+    key = QueueKey(topic.topic_id, 0)
+    assert _bodies(store.read_queue(key, 0, 100)) == [b"a", b"b", b"c", b"d", b"f"]
+    assert _bodies(store.read_queue(key, 2, 2)) == [b"c", b"d"]
+    assert _bodies(store.read_queue(key, 0, 100, max_bytes=1)) == [b"a"]
+    assert store.read_queue(key, 5, 100) == b""
+    with pytest.raises(OffsetOutOfRangeError):
+        store.read_queue(key, 6, 100)
+    told = _decoded(store.read_queue(key, 4, 1))[0]
+    assert told.stamp is not None
+    assert (told.stamp.queue_offset, told.stamp.commitlog_offset) == (4, int(second.log_offsets[2]))
+    assert store.read_record(int(second.log_offsets[2])) == told
+    with pytest.raises(OffsetOutOfRangeError):
+        store.read_record(second.end)
+
+
+def test_nothing_of_a_refused_batch_is_kept(store: Store) -> None:
+    topic = store.create_topic("orders", 2)
+    spoilt = _encoded("orders", b"a", b"b")
+    spoilt[-5] ^= 1
+    before = store.confirm_offset
+    for batch, topic_id, queues, error in (
+        (spoilt, topic.topic_id, 0, RecordFormatError),
+        (_encoded("orders", b"a"), topic.topic_id, 2, InvalidArgumentError),
+        (_encoded("orders", b"a"), topic.topic_id, -1, InvalidArgumentError),
+        (_encoded("orders", b"a"), 1, 0, InvalidArgumentError),
+        (_encoded("orders", b"a"), 99, 0, InvalidArgumentError),
+        (_encoded("other", b"a"), topic.topic_id, 0, InvalidArgumentError),
+        (_encoded("orders", b"a", b"b"), topic.topic_id, np.array([0]), InvalidArgumentError),
+        (bytearray(), topic.topic_id, 0, InvalidArgumentError),
+    ):
+        with pytest.raises(error):
+            store.append(batch, topic_id, queues)
+    assert QueueKey(topic.topic_id, 0) not in store.state.next
+    assert store.append(_encoded("orders", b"a"), topic.topic_id, 0).queue_offsets.tolist() == [0]
+    assert before <= store.confirm_offset
+
+
+def test_topics_come_and_go_and_their_offsets_go_on(store: Store) -> None:
+    topic = store.create_topic("orders", 1)
+    assert store.create_topic("orders", 9) == topic
+    store.append(_encoded("orders", b"a", b"b"), topic.topic_id, 0)
+    store.delete_topic("orders")
+    assert store.state.topic("orders") is None
+    with pytest.raises(InvalidArgumentError):
+        store.append(_encoded("orders", b"c"), topic.topic_id, 0)
+    for name in ("orders", "never", "LITEMQ_SYS_CONTROL"):
+        with pytest.raises(InvalidArgumentError):
+            store.delete_topic(name)
+    with pytest.raises(InvalidArgumentError):
+        store.create_topic("orders", 0)
+    again = store.create_topic("orders", 1)
+    appended = store.append(_encoded("orders", b"c"), again.topic_id, 0)
+    store.wait_confirmed(appended.end, 10)
+    assert appended.queue_offsets.tolist() == [2]
+    assert _bodies(store.read_queue(QueueKey(again.topic_id, 0), 2, 10)) == [b"c"]
+
+
+def test_offsets_of_groups_are_kept(store: Store) -> None:
+    key = QueueKey(store.create_topic("orders", 1).topic_id, 0)
+    store.commit_offsets("billing", [(key, 5)])
+    store.commit_offsets("billing", [(key, 3)])
+    assert store.state.group_offsets == {("billing", key): 3}
+
+
+def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -> None:
+    topic = store.create_topic("orders", 1)
+    times = []
+    for number in range(5):
+        times.append(clock.wall_ms())
+        batch = _encoded("orders", str(number).encode(), message_id=f"m-{number}", keys=("even" if number % 2 == 0 else "odd",))
+        end = store.append(batch, topic.topic_id, 0).end
+        clock.advance(10)
+    store.wait_confirmed(end, 10)
+    assert [stored.record.body for stored in store.find("orders", "even")] == [b"4", b"2", b"0"]
+    assert [stored.record.body for stored in store.find("orders", "even", 1)] == [b"4"]
+    assert [stored.record.message_id for stored in store.find("orders", "m-3")] == ["m-3"]
+    assert store.find("other", "even") == []
+    assert store.find("orders", "") == []
+    key = QueueKey(topic.topic_id, 0)
+    assert [store.offset_at_time(key, time) for time in times] == [0, 1, 2, 3, 4]
+    assert (store.offset_at_time(key, 0), store.offset_at_time(key, times[2] - 1), store.offset_at_time(key, times[4] + 1)) == (0, 2, 5)
+    assert store.offset_at_time(QueueKey(topic.topic_id, 7), 0) == 0
+
+
+def test_an_event_loop_pulls(store: Store) -> None:
+    topic = store.create_topic("orders", 1)
+    key = QueueKey(topic.topic_id, 0)
+
+    async def run() -> None:
+        assert await store.pull(key, 0, 10) == b""
+        appended = store.append(_encoded("orders", b"a", b"b"), topic.topic_id, 0)
+        await store.confirmed(appended.end)
+        assert _bodies(await store.pull(key, 0, 10)) == [b"a", b"b"]
+        with pytest.raises(OffsetOutOfRangeError):
+            await store.pull(key, 3, 10)
+        with pytest.raises(OffsetOutOfRangeError):
+            await store.confirmed(appended.end + 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("durability", [Durability.MEMORY, Durability.DISK])
+def test_many_senders_share_an_append_and_each_gets_its_own_answer(store: Store, durability: Durability) -> None:
+    topic = store.create_topic("orders", 3)
+    other = store.create_topic("other", 1)
+    calls = []
+
+    async def run() -> None:
+        gatherer = Gatherer(store)
+        append = store.append
+
+        def counted(batch: bytearray, topic_id: int, queue_ids: object) -> object:
+            calls.append(topic_id)
+            return append(batch, topic_id, queue_ids)  # type: ignore[arg-type]
+
+        store.append = counted  # type: ignore[method-assign,assignment]
+        batches = [_encoded("orders", *[f"{n}-{m}".encode() for m in range(n % 3 + 1)]) for n in range(30)]
+        answers = [gatherer.append(batch, topic.topic_id, n % 3, durability) for n, batch in enumerate(batches)]
+        elsewhere = gatherer.append(_encoded("other", b"x"), other.topic_id, 0, durability)
+        done = await asyncio.gather(*answers)
+        assert (await elsewhere).queue_offsets.tolist() == [0]
+        assert calls == [topic.topic_id, other.topic_id]
+        await store.confirmed(done[-1].end)
+        for n, appended in enumerate(done):
+            key = QueueKey(topic.topic_id, n % 3)
+            read = store.read_queue(key, int(appended.queue_offsets[0]), len(appended.queue_offsets))
+            assert _bodies(read) == [f"{n}-{m}".encode() for m in range(n % 3 + 1)]
+            assert _decoded(read)[0].stamp.commitlog_offset == appended.log_offsets[0]  # type: ignore[union-attr]
+
+    asyncio.run(run())
+
+
+def test_whoever_sends_what_is_not_valid_is_refused_alone(store: Store) -> None:
+    topic = store.create_topic("orders", 1)
+    spoilt = _encoded("orders", b"spoilt")
+    spoilt[-3] ^= 1
+    torn = _encoded("orders", b"torn")[:-8]
+
+    async def run() -> None:
+        gatherer = Gatherer(store)
+        requests = [_encoded("orders", b"good"), spoilt, torn, _encoded("other", b"astray"), _encoded("orders", b"fine")]
+        answers = await asyncio.gather(*[gatherer.append(batch, topic.topic_id, 0) for batch in requests], return_exceptions=True)
+        kinds = [type(answer).__name__ for answer in answers]
+        assert kinds == ["Appended", "RecordFormatError", "RecordFormatError", "InvalidArgumentError", "Appended"]
+        gone = gatherer.append(_encoded("orders", b"gone"), topic.topic_id, 0)
+        gone.cancel()
+        misplaced = gatherer.append(_encoded("orders", b"misplaced"), topic.topic_id, 5)
+        assert isinstance((await asyncio.gather(misplaced, return_exceptions=True))[0], InvalidArgumentError)
+
+    asyncio.run(run())
+    assert _bodies(store.read_queue(QueueKey(topic.topic_id, 0), 0, 10))[:2] == [b"good", b"fine"]
