@@ -55,6 +55,21 @@ fuzz *args:
     done
     exit $status
 
+# The tests of the format, with the loops in C compiled to notice every wrong access and undefined step
+sanitize *args:
+    #!/usr/bin/env bash
+    set -eu
+    copy=$(mktemp -d)
+    trap 'rm -rf "$copy"' EXIT
+    cp -r src/litemq "$copy"
+    include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
+    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -I"$include" src/litemq/format/_native.c -o "$copy/litemq/format/_native.abi3.so"
+    preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
+    # Python keeps what it allocates until it ends: leaks are not looked for.
+    LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/storage/test_key_index.py "$@"
+
 # A suite's published figures: just bench format --check
 bench suite="format" *args:
     shift || true; {{bin}}/litemq bench suite {{suite}} "$@"

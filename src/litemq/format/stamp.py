@@ -101,7 +101,7 @@ def stamp_batch(
 ) -> None:
     """Write the broker's fields into every record of a writable buffer, and their checksum.
 
-    ``columns`` goes on showing what the records said before.
+    From then on ``columns`` shows what was written.
     """
     count = len(columns)
     if not columns.data.flags.writeable:
@@ -125,6 +125,7 @@ def stamp_batch(
     stamps[:, 4:] = fields.view(np.uint8)
     everywhere = np.ndarray((columns.data.size - _STAMP.itemsize + 1,), _STAMP, columns.buffer, 0, (1,))
     everywhere[columns.starts + STAMP_AT] = stamps.view(_STAMP)[:, 0]
+    columns.forget_headers()
 
 
 def _check_column(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
@@ -149,7 +150,7 @@ def queue_entries(
     """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``."""
     entries = np.empty(len(columns), QUEUE_ENTRY)
     entries["log_offset"] = commitlog_offsets
-    entries["size"] = columns.header["size"]
-    entries["tag_hash"] = columns.header["tag_hash"]
+    entries["size"] = columns.sizes
+    entries["tag_hash"] = columns.tag_hashes
     entries["store_timestamp"] = store_timestamps
     return entries if runs.topic_ids.size <= 1 else entries[runs.order]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError
 from litemq.format.check import are_of_topic, check_batch
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.columns import RecordColumns
 from litemq.format.keys import hash_key
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record, encode_record
@@ -166,7 +166,7 @@ class DiskStore:
         return self._write(columns, runs, topic_id, queue_ids, RecordKind.MESSAGE)
 
     def _write(self, columns: RecordColumns, runs: QueueRuns, topic_id: int, queue_ids: Longs | int, kind: RecordKind) -> Appended:
-        sizes = columns.words[:, Word.SIZE].astype(np.int64)
+        sizes = columns.sizes
         offsets = self._log.place(sizes)
         keys = [QueueKey(t, q) for t, q in zip(runs.topic_ids.tolist(), runs.queue_ids.tolist(), strict=True)]
         firsts = np.array([self.state.next.get(key, 0) for key in keys])
