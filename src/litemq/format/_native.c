@@ -64,8 +64,8 @@ enum {
 /* Each name is compared with all before it: with more of them, Python's dict is asked. */
 enum { MAX_COMPARED_NAMES = 32 };
 
-/* A shorter loop is over before another thread could make use of the lock. */
-enum { LONG_LOOP_BYTES = 64 * 1024 };
+/* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
+enum { LONG_LOOP_BYTES = 1024 * 1024 };
 
 /* Bytes ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -82,6 +82,20 @@ static inline uint32_t load_u32(const uint8_t *at)
 static inline uint64_t load_u64(const uint8_t *at)
 {
     return (uint64_t)load_u32(at) << 32 | load_u32(at + 4);
+}
+
+static inline void store_u32(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
+static inline void store_u64(uint8_t *at, uint64_t value)
+{
+    store_u32(at, (uint32_t)(value >> 32));
+    store_u32(at + 4, (uint32_t)value);
 }
 
 /* A copy that no other thread changes: the compiler may not look at the original again. */
@@ -238,6 +252,53 @@ static inline uint32_t *u32s_of(const Numbers *numbers)
     return numbers->view.buf;
 }
 
+/* One number for all records, or one for each. */
+typedef struct {
+    bool is_one;
+    int64_t one;
+    Numbers each;
+} Column;
+
+static inline int64_t value_at(const Column *column, Py_ssize_t number)
+{
+    return column->is_one ? column->one : long_at(&column->each, number);
+}
+
+static void release_column(Column *column)
+{
+    if (!column->is_one)
+        PyBuffer_Release(&column->each.view);
+}
+
+static bool is_in_range(const Column *column, int64_t least, int64_t most)
+{
+    Py_ssize_t count = column->is_one ? 1 : column->each.count;
+    bool inside = true;
+    for (Py_ssize_t number = 0; number < count; number++)
+        inside &= value_at(column, number) >= least && value_at(column, number) <= most;
+    return inside;
+}
+
+/* A column for so many records, its values within a range. If it is not, nothing is taken, and no error is set: Python explains. */
+static bool take_column(PyObject *object, Py_ssize_t count, int64_t least, int64_t most, Column *column)
+{
+    column->is_one = PyLong_Check(object);
+    if (column->is_one) {
+        column->one = PyLong_AsLongLong(object);
+        if (column->one == -1 && PyErr_Occurred() != NULL) {
+            PyErr_Clear();
+            return false;
+        }
+    } else if (!take_longs(object, &column->each)) {
+        PyErr_Clear();
+        return false;
+    }
+    if ((column->is_one || column->each.count == count) && is_in_range(column, least, most))
+        return true;
+    release_column(column);
+    return false;
+}
+
 /* Around a loop over so many bytes: others may run meanwhile, if it takes long. */
 static PyThreadState *begin_loop(Py_ssize_t bytes)
 {
@@ -288,10 +349,16 @@ typedef struct {
     int64_t begins[PARTS + 1]; /* counted from the record's first byte; the last is where the body ends */
 } Record;
 
+/* Whether a fixed part can begin there. */
+static bool can_be_record(const Py_buffer *buffer, int64_t start)
+{
+    return start >= 0 && start <= buffer->len - FIXED_BYTES;
+}
+
 /* The record at a start, if all of it is there and its parts lie inside it. Nothing else has been checked then. */
 static bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
 {
-    if (start < 0 || start > buffer->len - FIXED_BYTES)
+    if (!can_be_record(buffer, start))
         return false;
     record->bytes = (const uint8_t *)buffer->buf + start;
     read_once(record->fixed, record->bytes, FIXED_BYTES);
@@ -523,6 +590,88 @@ static enum Verdict examine_records(const Py_buffer *buffer, const Numbers *star
     return alike ? ALIKE : SOUND;
 }
 
+/* What the broker writes -------------------------------------------------------------------------------------------------------- */
+
+/* In the order of Python's arguments. */
+enum Field { COMMITLOG_OFFSET, QUEUE_OFFSET, TOPIC_ID, QUEUE_ID, STORE_TIMESTAMP, EPOCH, KIND, ORIGIN, CONSUME_COUNT, FIELDS };
+
+static const struct {
+    int64_t least, most;
+} field_ranges[FIELDS] = {
+    [COMMITLOG_OFFSET] = {0, INT64_MAX},
+    [QUEUE_OFFSET] = {0, INT64_MAX},
+    [TOPIC_ID] = {0, UINT32_MAX},
+    [QUEUE_ID] = {0, UINT32_MAX},
+    [STORE_TIMESTAMP] = {0, LATEST_TIME_MS},
+    [EPOCH] = {0, UINT32_MAX},
+    [KIND] = {0, 7},
+    [ORIGIN] = {-1, INT64_MAX},
+    [CONSUME_COUNT] = {0, UINT16_MAX},
+};
+
+static bool can_all_be_records(const Py_buffer *buffer, const Numbers *starts)
+{
+    for (Py_ssize_t number = 0; number < starts->count; number++)
+        if (!can_be_record(buffer, long_at(starts, number)))
+            return false;
+    return true;
+}
+
+static void stamp_record(uint8_t *record, const Column fields[FIELDS], Py_ssize_t number)
+{
+    uint8_t stamp[PRODUCER_BYTES_AT - STAMP_AT], *stamped = stamp + 4;
+
+    store_u64(stamped, (uint64_t)value_at(&fields[COMMITLOG_OFFSET], number));
+    store_u64(stamped + 8, (uint64_t)value_at(&fields[QUEUE_OFFSET], number));
+    store_u64(stamped + 16, (uint64_t)value_at(&fields[STORE_TIMESTAMP], number));
+    store_u64(stamped + 24, (uint64_t)value_at(&fields[ORIGIN], number));
+    store_u32(stamped + 32, (uint32_t)value_at(&fields[TOPIC_ID], number));
+    store_u32(stamped + 36, (uint32_t)value_at(&fields[QUEUE_ID], number));
+    store_u32(stamped + 40, (uint32_t)value_at(&fields[EPOCH], number));
+    store_u32(stamped + 44, (uint32_t)value_at(&fields[KIND], number) << 24 | (uint32_t)value_at(&fields[CONSUME_COUNT], number));
+    store_u32(stamp, crc32c(0, stamped, sizeof stamp - 4));
+    memcpy(record + STAMP_AT, stamp, sizeof stamp);
+}
+
+/* All of them, or none. */
+static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const Column fields[FIELDS])
+{
+    if (!can_all_be_records(buffer, starts))
+        return false;
+    for (Py_ssize_t number = 0; number < starts->count; number++) {
+        int64_t start = long_at(starts, number);
+        if (can_be_record(buffer, start)) /* it was, before another thread could change it */
+            stamp_record((uint8_t *)buffer->buf + start, fields, number);
+    }
+    return true;
+}
+
+enum { ENTRY_BYTES = 24 };
+
+/* A queue entry, see stamp.py. */
+static void make_entry(uint8_t *entry, const uint8_t *record, int64_t log_offset, int64_t store_timestamp)
+{
+    store_u64(entry, (uint64_t)log_offset);
+    memcpy(entry + 8, record, 4);
+    memcpy(entry + 12, record + TAG_HASH_AT, 4);
+    store_u64(entry + 16, (uint64_t)store_timestamp);
+}
+
+/* In the order in which the records stand, or in the order that is given. */
+static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const Column *order, const Column *offsets, const Column *times, uint8_t *entries)
+{
+    for (Py_ssize_t at = 0; at < starts->count; at++) {
+        Py_ssize_t number = order != NULL ? (Py_ssize_t)value_at(order, at) : at;
+        if (number < 0 || number >= starts->count)
+            return false;
+        int64_t start = long_at(starts, number);
+        if (!can_be_record(buffer, start))
+            return false;
+        make_entry(entries + ENTRY_BYTES * at, (const uint8_t *)buffer->buf + start, value_at(offsets, number), value_at(times, number));
+    }
+    return true;
+}
+
 /* For Python -------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_crc32c(PyObject *Py_UNUSED(module), PyObject *args)
@@ -619,6 +768,8 @@ static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t 
         if (!push_long(starts, *at))
             return false;
         *at += size;
+        if (size < end - *at) /* the one behind the next, if it is as long as this one, is on its way meanwhile */
+            __builtin_prefetch(data + *at + size);
     }
     return true;
 }
@@ -637,7 +788,7 @@ static PyObject *py_scan(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_IndexError, "the range is not inside the buffer");
     } else {
         int64_t at = begin;
-        PyThreadState *state = begin_loop(end - begin);
+        PyThreadState *state = begin_loop((end - begin) / 8); /* most bytes are skipped */
         bool enough = scan_records(buffer.buf, &at, end, max_record_bytes, &starts);
         end_loop(state);
         if (enough)
@@ -688,6 +839,62 @@ static PyObject *py_are_of_topic(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(all);
 }
 
+static PyObject *py_stamp(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    PyObject *given[FIELDS];
+    Column fields[FIELDS];
+    int taken = 0;
+    bool done = false;
+
+    if (!PyArg_ParseTuple(args, "w*O&OOOOOOOOO", &buffer, take_longs, &starts, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                          &given[6], &given[7], &given[8]))
+        return NULL;
+    while (taken < FIELDS && take_column(given[taken], starts.count, field_ranges[taken].least, field_ranges[taken].most, &fields[taken]))
+        taken++;
+    if (taken == FIELDS) {
+        PyThreadState *state = begin_loop(starts.count * PRODUCER_BYTES_AT);
+        done = stamp_records(&buffer, &starts, fields);
+        end_loop(state);
+    }
+    while (taken > 0)
+        release_column(&fields[--taken]);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return PyBool_FromLong(done);
+}
+
+static PyObject *py_queue_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer, entries;
+    Numbers starts;
+    PyObject *given[3];
+    Column order, offsets, times;
+    bool done = false;
+
+    if (!PyArg_ParseTuple(args, "y*O&OOOw*", &buffer, take_longs, &starts, &given[0], &given[1], &given[2], &entries))
+        return NULL;
+    bool is_ordered = !Py_IsNone(given[0]);
+    if (entries.len / ENTRY_BYTES == starts.count && (!is_ordered || take_column(given[0], starts.count, 0, starts.count, &order))) {
+        if (take_column(given[1], starts.count, INT64_MIN, INT64_MAX, &offsets)) {
+            if (take_column(given[2], starts.count, INT64_MIN, INT64_MAX, &times)) {
+                PyThreadState *state = begin_loop(starts.count * FIXED_BYTES);
+                done = make_entries(&buffer, &starts, is_ordered ? &order : NULL, &offsets, &times, entries.buf);
+                end_loop(state);
+                release_column(&times);
+            }
+            release_column(&offsets);
+        }
+        if (is_ordered)
+            release_column(&order);
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    PyBuffer_Release(&entries);
+    return PyBool_FromLong(done);
+}
+
 /* What each does is said in the stub, _native.pyi. */
 static PyMethodDef methods[] = {
     {"crc32c", py_crc32c, METH_VARARGS, NULL},
@@ -697,6 +904,8 @@ static PyMethodDef methods[] = {
     {"scan", py_scan, METH_VARARGS, NULL},
     {"examine", py_examine, METH_VARARGS, NULL},
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},
+    {"stamp", py_stamp, METH_VARARGS, NULL},
+    {"queue_entries", py_queue_entries, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -37,3 +37,24 @@ def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int,
 
 def are_of_topic(buffer: Buffer, starts: _Longs, topic: bytes, /) -> bool:
     """Whether all of some valid records were written for one topic."""
+
+def stamp(
+    buffer: Buffer,
+    starts: _Longs,
+    commitlog_offsets: _Longs | int,
+    queue_offsets: _Longs | int,
+    topic_ids: _Longs | int,
+    queue_ids: _Longs | int,
+    store_timestamp: _Longs | int,
+    epoch: _Longs | int,
+    kinds: _Longs | int,
+    origins: _Longs | int,
+    consume_counts: _Longs | int,
+    /,
+) -> bool:
+    """Write the broker's fields and their checksum into all records; into none, where a value is not as it should be."""
+
+def queue_entries(
+    buffer: Buffer, starts: _Longs, order: _Longs | None, commitlog_offsets: _Longs, store_timestamps: _Longs | int, entries: _Bytes, /
+) -> bool:
+    """The records' queue entries, in their own order or in the one that is given."""

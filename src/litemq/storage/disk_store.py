@@ -152,8 +152,9 @@ class DiskStore:
         facts = self.state.topics.get(topic_id)
         if facts is None or facts.deleted:
             raise InvalidArgumentError(f"no topic has the number {topic_id}")
-        if int(np.max(queue_ids)) >= facts.queues or int(np.min(queue_ids)) < 0:
-            raise InvalidArgumentError(f"queue {np.max(queue_ids)}: topic {facts.name!r} has {facts.queues}")
+        least, most = (queue_ids, queue_ids) if isinstance(queue_ids, int) else (int(queue_ids.min()), int(queue_ids.max()))
+        if most >= facts.queues or least < 0:
+            raise InvalidArgumentError(f"queue {most}: topic {facts.name!r} has {facts.queues}")
         columns = check_batch(batch, limits=self._config.sent_limits)
         if len(columns) == 0:
             raise InvalidArgumentError("an empty batch")

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from litemq.errors import RecordFormatError
 from litemq.format import native
+from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c
 from litemq.format.limits import DEFAULT_LIMITS, MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TOPIC_BYTES
 from litemq.format.record import FIXED_BYTES, Stage, decode_record, encode_record
 from litemq.format.scan import scan
-from litemq.types import LATEST_TIME_MS, Record, Stamp
+from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
+from litemq.types import LATEST_TIME_MS, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 
 Longs = npt.NDArray[np.int64]
@@ -293,3 +295,89 @@ def test_a_buffer_that_changes_meanwhile() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+NINE: dict[str, Longs | int] = {
+    "commitlog_offsets": np.array([7, 8]),
+    "queue_offsets": np.array([0, 2**63 - 1]),
+    "topic_ids": 2**32 - 1,
+    "queue_ids": np.array([0, 2**32 - 1]),
+    "store_timestamp": LATEST_TIME_MS,
+    "epoch": 2**32 - 1,
+    "kinds": 7,
+    "origins": np.array([-1, 2**63 - 1]),
+    "consume_counts": 65535,
+}
+WRONG_VALUES: list[Any] = [
+    *WRONG_ARRAYS,
+    -2,
+    2**63,
+    2**64,
+    -(2**63) - 1,
+    1.0,
+    np.int64(1),
+    np.array([0, -2]),
+    np.array([1, 2, 3]),
+    np.empty(0, np.int64),
+]
+
+
+@pytest.mark.parametrize("field", NINE)
+@pytest.mark.parametrize("wrong", WRONG_VALUES, ids=repr)
+def test_all_records_are_stamped_or_none(field: str, wrong: Any) -> None:
+    record = encode_record(Record("orders"))
+    buffer, starts = bytearray(record * 2), np.array([0, len(record)])
+    assert not native.loops.stamp(buffer, starts, *(NINE | {field: wrong}).values())
+    assert buffer == record * 2
+    assert native.loops.stamp(buffer, starts, *NINE.values())
+    assert [decode_record(buffer, start).stamp for start in starts.tolist()] == [
+        Stamp(7, 0, LATEST_TIME_MS, -1, 2**32 - 1, 0, 2**32 - 1, RecordKind.CONTROL, 65535),
+        Stamp(8, 2**63 - 1, LATEST_TIME_MS, 2**63 - 1, 2**32 - 1, 2**32 - 1, 2**32 - 1, RecordKind.CONTROL, 65535),
+    ]
+
+
+@pytest.mark.parametrize("start", [*EDGES, 25, 1000])
+def test_nothing_is_stamped_outside_the_buffer(start: int) -> None:
+    record = encode_record(Record("orders"))
+    buffer, starts = bytearray(record + bytes(16)), np.array([0, start])
+    assert not native.loops.stamp(buffer, starts, *NINE.values())
+    assert buffer == record + bytes(16)
+    assert not native.loops.queue_entries(buffer, starts, None, starts, 0, np.empty(48, np.uint8))
+
+
+@pytest.mark.parametrize("order", [[0, 2], [-1, 0], [0, 2**63 - 1], [0], [0, 1, 0]])
+def test_entries_in_an_order_that_is_none(order: list[int]) -> None:
+    record = encode_record(Record("orders"))
+    starts, entries = np.array([0, len(record)]), np.empty(48, np.uint8)
+    assert not native.loops.queue_entries(record * 2, starts, np.array(order), starts, 0, entries)
+    assert native.loops.queue_entries(record * 2, starts, np.array([1, 0]), starts, 0, entries)
+    assert not native.loops.queue_entries(record * 2, starts, None, starts, 0, np.empty(24, np.uint8))
+    assert not native.loops.queue_entries(record * 2, starts, None, starts, 2**64, entries)
+
+
+@given(st.lists(st.tuples(RECORDS, STAMPS), max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=8, max_size=8))
+def test_stamps_and_entries_are_numpys(batch: list[tuple[Record, Stamp]], places: list[tuple[int, int]]) -> None:
+    sent = b"".join(encode_record(record) for record, _ in batch)
+    columns = [np.array([getattr(stamp, name) for _, stamp in batch], np.int64) for name in ("commitlog_offset", "queue_offset", "origin")]
+    topics, queues = (np.array([place[i] for place in places[: len(batch)]], np.int64) for i in (0, 1))
+    results = []
+    for quick in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "enabled", quick)
+            buffer = bytearray(sent)
+            found = RecordColumns(buffer, scan(buffer).starts)
+            found.header  # noqa: B018 (it must not be what is shown afterwards)
+            stamp_batch(
+                found,
+                commitlog_offsets=columns[0],
+                queue_offsets=columns[1],
+                origins=columns[2],
+                topic_ids=topics,
+                queue_ids=queues,
+                store_timestamp=5,
+                epoch=6,
+            )
+            runs = queue_runs(topics, queues)
+            entries = queue_entries(found, runs, commitlog_offsets=columns[0], store_timestamps=found.header["store_timestamp"])
+            results.append((buffer, entries.tobytes(), found.header["commitlog_offset"].tolist()))
+    assert results[0] == results[1]
