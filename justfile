@@ -40,7 +40,7 @@ test *args:
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
 
-# Coverage-guided fuzzing of both decoders, side by side: just fuzz --minutes 10
+# Coverage-guided fuzzing of both decoders side by side, and then of the loops in C: just fuzz --minutes 10
 fuzz *args:
     #!/usr/bin/env bash
     set -eu
@@ -49,7 +49,8 @@ fuzz *args:
     status=0
     wait $scalar || status=1
     wait $columns || status=1
-    for target in scalar columns; do
+    {{bin}}/python fuzz/decoders.py loops "$@" >fuzz/loops.log 2>&1 || status=1
+    for target in scalar columns loops; do
         echo "== $target"
         grep -E "^(Done|stat::number_of_executed_units|stat::peak_rss_mb)|ERROR|Uncaught|Error:" fuzz/$target.log || tail -20 fuzz/$target.log
     done

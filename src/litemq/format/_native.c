@@ -109,9 +109,12 @@ static inline void read_once(void *copy, const void *original, size_t length)
 
 static uint32_t crc_table[8][256];
 
-/* What each byte of a checksum has become LANE_BYTES zeros later. */
-enum { LANE_BYTES = 256 };
-static uint32_t lane_table[4][256];
+/* Long runs are taken in three lanes side by side: long lanes as far as they go, short ones for what is left of a record of 1 KiB. */
+enum { LONG_LANE = 256, SHORT_LANE = 64 };
+
+/* What each byte of a checksum has become so many zeros later. */
+typedef uint32_t LaterTable[4][256];
+static LaterTable after_long_lane, after_short_lane;
 
 static inline uint32_t load_u32_low_first(const uint8_t *at)
 {
@@ -131,10 +134,17 @@ static uint32_t advance_by_table(uint32_t crc, const uint8_t *at, size_t length)
     return crc;
 }
 
+static void fill_later_table(LaterTable table, size_t zero_count)
+{
+    static const uint8_t zeros[LONG_LANE];
+
+    for (int place = 0; place < 4; place++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            table[place][byte] = advance_by_table(byte << 8 * place, zeros, zero_count);
+}
+
 static void fill_crc_tables(void)
 {
-    static const uint8_t zeros[LANE_BYTES];
-
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
         for (int bit = 0; bit < 8; bit++)
@@ -146,20 +156,21 @@ static void fill_crc_tables(void)
             uint32_t crc = crc_table[distance - 1][byte];
             crc_table[distance][byte] = crc_table[0][crc & 255] ^ crc >> 8;
         }
-    for (int place = 0; place < 4; place++)
-        for (uint32_t byte = 0; byte < 256; byte++)
-            lane_table[place][byte] = advance_by_table(byte << 8 * place, zeros, LANE_BYTES);
+    fill_later_table(after_long_lane, LONG_LANE);
+    fill_later_table(after_short_lane, SHORT_LANE);
 }
 
 #if defined(__x86_64__)
 #define HAS_CRC_INSTRUCTION __builtin_cpu_supports("sse4.2")
 #define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2")))
-#define CRC_OF_EIGHT(crc, word) ((uint32_t)_mm_crc32_u64(crc, word))
+#define CRC_OF_EIGHT(crc, word) _mm_crc32_u64(crc, word)
+typedef uint64_t Running; /* as wide as the instruction has it: to cut it short each time costs a cycle */
 #define CRC_OF_ONE(crc, byte) _mm_crc32_u8(crc, byte)
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
 #define HAS_CRC_INSTRUCTION true
 #define WITH_CRC_INSTRUCTION
 #define CRC_OF_EIGHT(crc, word) __crc32cd(crc, word)
+typedef uint32_t Running;
 #define CRC_OF_ONE(crc, byte) __crc32cb(crc, byte)
 #endif
 
@@ -171,25 +182,32 @@ static inline uint64_t load_word(const uint8_t *at)
     return word;
 }
 
-static inline uint32_t one_lane_later(uint32_t crc)
+static inline uint32_t later(const LaterTable table, uint32_t crc)
 {
-    return lane_table[0][crc & 255] ^ lane_table[1][crc >> 8 & 255] ^ lane_table[2][crc >> 16 & 255] ^ lane_table[3][crc >> 24];
+    return table[0][crc & 255] ^ table[1][crc >> 8 & 255] ^ table[2][crc >> 16 & 255] ^ table[3][crc >> 24];
 }
 
-/* The instruction takes three cycles, and one can begin in each: three lanes side by side keep it busy. */
+/* The instruction takes three cycles, and one can begin in each: three lanes keep it busy. */
+WITH_CRC_INSTRUCTION static inline uint32_t advance_by_lanes(uint32_t crc, const uint8_t *at, size_t lane, const LaterTable after_lane)
+{
+    Running first = crc, second = 0, third = 0;
+
+    for (const uint8_t *end = at + lane; at < end; at += 8) {
+        first = CRC_OF_EIGHT(first, load_word(at));
+        second = CRC_OF_EIGHT(second, load_word(at + lane));
+        third = CRC_OF_EIGHT(third, load_word(at + 2 * lane));
+    }
+    return later(after_lane, later(after_lane, (uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
+}
+
 WITH_CRC_INSTRUCTION static uint32_t advance_by_instruction(uint32_t crc, const uint8_t *at, size_t length)
 {
-    for (; length >= 3 * LANE_BYTES; at += 3 * LANE_BYTES, length -= 3 * LANE_BYTES) {
-        uint32_t second = 0, third = 0;
-        for (int i = 0; i < LANE_BYTES; i += 8) {
-            crc = CRC_OF_EIGHT(crc, load_word(at + i));
-            second = CRC_OF_EIGHT(second, load_word(at + LANE_BYTES + i));
-            third = CRC_OF_EIGHT(third, load_word(at + 2 * LANE_BYTES + i));
-        }
-        crc = one_lane_later(one_lane_later(crc) ^ second) ^ third;
-    }
+    for (; length >= 3 * LONG_LANE; at += 3 * LONG_LANE, length -= 3 * LONG_LANE)
+        crc = advance_by_lanes(crc, at, LONG_LANE, after_long_lane);
+    for (; length >= 3 * SHORT_LANE; at += 3 * SHORT_LANE, length -= 3 * SHORT_LANE)
+        crc = advance_by_lanes(crc, at, SHORT_LANE, after_short_lane);
     for (; length >= 8; at += 8, length -= 8)
-        crc = CRC_OF_EIGHT(crc, load_word(at));
+        crc = (uint32_t)CRC_OF_EIGHT(crc, load_word(at));
     for (; length > 0; at++, length--)
         crc = CRC_OF_ONE(crc, *at);
     return crc;
@@ -235,6 +253,11 @@ static int take_numbers(PyObject *object, Numbers *numbers, int flags, Py_ssize_
 static int take_longs(PyObject *object, void *numbers)
 {
     return take_numbers(object, numbers, PyBUF_SIMPLE, 8, "lq");
+}
+
+static int take_u32s(PyObject *object, void *numbers)
+{
+    return take_numbers(object, numbers, PyBUF_SIMPLE, 4, "IL");
 }
 
 static int take_u32s_to_fill(PyObject *object, void *numbers)
@@ -330,12 +353,25 @@ static bool make_room(Growing *list, size_t width)
     return true;
 }
 
+static bool push_u32(Growing *list, uint32_t value)
+{
+    if (!make_room(list, sizeof value))
+        return false;
+    ((uint32_t *)list->items)[list->count++] = value;
+    return true;
+}
+
 static bool push_long(Growing *list, int64_t value)
 {
     if (!make_room(list, sizeof value))
         return false;
     ((int64_t *)list->items)[list->count++] = value;
     return true;
+}
+
+static PyObject *as_bytes(const Growing *list, size_t width)
+{
+    return PyByteArray_FromStringAndSize(list->items, (Py_ssize_t)(list->count * width));
 }
 
 /* One record -------------------------------------------------------------------------------------------------------------------- */
@@ -672,6 +708,65 @@ static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const C
     return true;
 }
 
+/* The key index ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Growing hashes, owners;
+    Span topic;     /* of the record before */
+    uint32_t crc;   /* of that topic and the sign behind it */
+    bool no_memory; /* else a no means that a record is not as it should be */
+} KeyHashes;
+
+static bool add_hash(KeyHashes *found, Span name, Py_ssize_t owner)
+{
+    if (length_of(name) == 0) /* nothing to be found by */
+        return true;
+    uint32_t hash = crc32c(found->crc, name.begin, (size_t)length_of(name));
+    found->no_memory = !push_u32(&found->hashes, hash) || !push_long(&found->owners, owner);
+    return !found->no_memory;
+}
+
+/* Of the record's id, then of its keys. */
+static bool hash_record(KeyHashes *found, const Record *record, Py_ssize_t owner)
+{
+    Span topic = part_of(record, TOPIC), keys = part_of(record, KEYS), key;
+
+    if (owner == 0 || !are_same(topic, found->topic)) {
+        found->crc = crc32c(crc32c(0, topic.begin, (size_t)length_of(topic)), (const uint8_t *)"#", 1);
+        found->topic = topic;
+    }
+    if (!add_hash(found, part_of(record, MESSAGE_ID), owner))
+        return false;
+    while (keys.begin < keys.end)
+        if (!next_string(&keys, &key) || !add_hash(found, key, owner))
+            return false;
+    return true;
+}
+
+static bool hash_records(const Py_buffer *buffer, const Numbers *starts, KeyHashes *found)
+{
+    Record record;
+
+    for (Py_ssize_t number = 0; number < starts->count; number++)
+        if (!find_record(buffer, long_at(starts, number), &record) || !hash_record(found, &record, number))
+            return false;
+    return true;
+}
+
+/* So many entries ahead, a slot is asked for: the slots of a large index are in no cache. */
+enum { SLOTS_AHEAD = 16 };
+
+static void link_entries(uint32_t *slots, uint32_t slot_count, const uint32_t *hashes, Py_ssize_t count, uint32_t number, uint32_t *previous)
+{
+    for (Py_ssize_t entry = 0; entry < count; entry++, number++) {
+        if (count - entry > SLOTS_AHEAD)
+            __builtin_prefetch(&slots[hashes[entry + SLOTS_AHEAD] % slot_count], 1);
+        uint32_t *slot = &slots[*(volatile const uint32_t *)&hashes[entry] % slot_count];
+        previous[entry] = *slot;
+        *slot = number;
+    }
+}
+
 /* For Python -------------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *py_crc32c(PyObject *Py_UNUSED(module), PyObject *args)
@@ -792,7 +887,7 @@ static PyObject *py_scan(PyObject *Py_UNUSED(module), PyObject *args)
         bool enough = scan_records(buffer.buf, &at, end, max_record_bytes, &starts);
         end_loop(state);
         if (enough)
-            result = Py_BuildValue("NL", PyByteArray_FromStringAndSize(starts.items, (Py_ssize_t)(starts.count * sizeof(int64_t))), (long long)at);
+            result = Py_BuildValue("NL", as_bytes(&starts, sizeof(int64_t)), (long long)at);
         else
             PyErr_NoMemory();
     }
@@ -895,6 +990,51 @@ static PyObject *py_queue_entries(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(done);
 }
 
+static PyObject *py_hash_keys(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    KeyHashes found = {0};
+    PyObject *result;
+
+    if (!PyArg_ParseTuple(args, "y*O&", &buffer, take_longs, &starts))
+        return NULL;
+    PyThreadState *state = begin_loop(starts.count * FIXED_BYTES);
+    bool done = hash_records(&buffer, &starts, &found);
+    end_loop(state);
+    if (done)
+        result = Py_BuildValue("NN", as_bytes(&found.hashes, sizeof(uint32_t)), as_bytes(&found.owners, sizeof(int64_t)));
+    else
+        result = found.no_memory ? PyErr_NoMemory() : Py_NewRef(Py_None);
+    free(found.hashes.items);
+    free(found.owners.items);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return result;
+}
+
+static PyObject *py_link(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Numbers slots, hashes, previous;
+    long long first;
+
+    if (!PyArg_ParseTuple(args, "O&O&LO&", take_u32s_to_fill, &slots, take_u32s, &hashes, &first, take_u32s_to_fill, &previous))
+        return NULL;
+    bool fits = slots.count >= 1 && slots.count <= UINT32_MAX && previous.count == hashes.count && first >= 0 && hashes.count <= UINT32_MAX &&
+                first <= (long long)UINT32_MAX - hashes.count;
+    if (fits) {
+        PyThreadState *state = begin_loop(hashes.count * 64); /* a slot is a line of the cache */
+        link_entries(u32s_of(&slots), (uint32_t)slots.count, u32s_of(&hashes), hashes.count, (uint32_t)first, u32s_of(&previous));
+        end_loop(state);
+    }
+    PyBuffer_Release(&slots.view);
+    PyBuffer_Release(&hashes.view);
+    PyBuffer_Release(&previous.view);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "an index has slots, and numbers of 32 bits for its entries");
+    Py_RETURN_NONE;
+}
+
 /* What each does is said in the stub, _native.pyi. */
 static PyMethodDef methods[] = {
     {"crc32c", py_crc32c, METH_VARARGS, NULL},
@@ -906,6 +1046,8 @@ static PyMethodDef methods[] = {
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},
     {"stamp", py_stamp, METH_VARARGS, NULL},
     {"queue_entries", py_queue_entries, METH_VARARGS, NULL},
+    {"hash_keys", py_hash_keys, METH_VARARGS, NULL},
+    {"link", py_link, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -58,3 +58,9 @@ def queue_entries(
     buffer: Buffer, starts: _Longs, order: _Longs | None, commitlog_offsets: _Longs, store_timestamps: _Longs | int, entries: _Bytes, /
 ) -> bool:
     """The records' queue entries, in their own order or in the one that is given."""
+
+def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] | None:
+    """The hashes of ids and keys, as the bytes of uint32, and the numbers of their records, as those of int64."""
+
+def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
+    """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""

@@ -16,6 +16,7 @@ from litemq.errors import RecordFormatError
 from litemq.format import native
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c
+from litemq.format.keys import hash_keys
 from litemq.format.limits import DEFAULT_LIMITS, MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TOPIC_BYTES
 from litemq.format.record import FIXED_BYTES, Stage, decode_record, encode_record
 from litemq.format.scan import scan
@@ -381,3 +382,27 @@ def test_stamps_and_entries_are_numpys(batch: list[tuple[Record, Stamp]], places
             entries = queue_entries(found, runs, commitlog_offsets=columns[0], store_timestamps=found.header["store_timestamp"])
             results.append((buffer, entries.tobytes(), found.header["commitlog_offset"].tolist()))
     assert results[0] == results[1]
+
+
+@given(st.lists(RECORDS, max_size=8), st.lists(st.tuples(st.integers(0, 1200), st.integers(0, 255)), max_size=3), STARTS)
+def test_hashes_of_keys_are_numpys_or_none(records: list[Record], changes: list[tuple[int, int]], starts: list[int]) -> None:
+    whole = bytearray(b"".join(map(encode_record, records)))
+    found = RecordColumns(whole, scan(whole).starts)
+    hashes, owners = hash_keys(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "enabled", False)
+        expected = hash_keys(found)
+    assert (hashes.tolist(), owners.tolist()) == (expected.hashes.tolist(), expected.owners.tolist())
+    del hashes, owners, expected
+    for at, value in changes[: len(whole)]:
+        whole[at % len(whole)] = value
+    native.loops.hash_keys(whole, found.starts)
+    outside = np.array([*found.starts.tolist(), *starts], np.int64)
+    if any(not 0 <= start <= len(whole) - FIXED_BYTES for start in starts):
+        assert native.loops.hash_keys(whole, outside) is None
+
+
+def test_keys_that_do_not_add_up_have_no_hashes() -> None:
+    record = bytearray(encode_record(Record("orders", keys=("key",))))
+    record[record.index(b"\x00\x03key") + 1] = 4
+    assert native.loops.hash_keys(record, np.array([0])) is None
