@@ -44,7 +44,7 @@ coverage *args:
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py
 
-# Coverage-guided fuzzing of both decoders, side by side: just fuzz --minutes 10
+# Coverage-guided fuzzing of both decoders side by side, and then of the loops in C: just fuzz --minutes 10
 fuzz *args:
     #!/usr/bin/env bash
     set -eu
@@ -53,11 +53,27 @@ fuzz *args:
     status=0
     wait $scalar || status=1
     wait $columns || status=1
-    for target in scalar columns; do
+    {{bin}}/python fuzz/decoders.py loops "$@" >fuzz/loops.log 2>&1 || status=1
+    for target in scalar columns loops; do
         echo "== $target"
         grep -E "^(Done|stat::number_of_executed_units|stat::peak_rss_mb)|ERROR|Uncaught|Error:" fuzz/$target.log || tail -20 fuzz/$target.log
     done
     exit $status
+
+# The tests of the format, with the loops in C compiled to notice every wrong access and undefined step
+sanitize *args:
+    #!/usr/bin/env bash
+    set -eu
+    copy=$(mktemp -d)
+    trap 'rm -rf "$copy"' EXIT
+    cp -r src/litemq "$copy"
+    include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
+    cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -I"$include" src/litemq/format/_native.c -o "$copy/litemq/format/_native.abi3.so"
+    preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
+    # Python keeps what it allocates until it ends: leaks are not looked for.
+    LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/storage/test_key_index.py "$@"
 
 # A suite's published figures: just bench format --check
 bench suite="format" *args:

@@ -15,16 +15,20 @@ import atheris
 
 with atheris.instrument_imports(include=["litemq"]):
     import numpy as np
+    import numpy.typing as npt
 
     from litemq.errors import RecordFormatError
+    from litemq.format import native
     from litemq.format.arrow import to_record_batch
-    from litemq.format.check import check_batch, find_faults
+    from litemq.format.check import are_of_topic, check_batch, find_faults
     from litemq.format.columns import RecordColumns
     from litemq.format.columns_v1 import RecordColumnsV1, find_faults_v1
     from litemq.format.crc import crc32c
+    from litemq.format.keys import hash_keys
     from litemq.format.record import Stage, decode_record, encode_record
     from litemq.format.record_v1 import decode_record_v1, encode_record_v1
     from litemq.format.scan import scan
+    from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
     from litemq.types import Record, Stamp
 
 HERE = Path(__file__).parent
@@ -80,6 +84,60 @@ def columns(data: bytes) -> None:
         to_record_batch(old.subset(sound)).validate(full=True)
 
 
+def loops(data: bytes) -> None:
+    """What the loops in C say and do, held against their twins in Python. The last bytes are taken for starts, right or wrong."""
+    assert native.loops is not None, "build the extension first: pip install -e ."
+    starts = np.frombuffer(data[-48:] if len(data) >= 48 else bytes(48), np.int64)
+    for candidate in (data, _with_right_crcs(data)):
+        for some in (starts, starts % (len(candidate) + 9) - 4):
+            _hold_up(candidate, some)
+        quick, slow = _with(candidate, native_loops=True), _with(candidate, native_loops=False)
+        assert quick == slow
+
+
+def _hold_up(data: bytes, starts: npt.NDArray[np.int64]) -> None:
+    """Starts that no scan has found: a yes must be right, and nothing else may happen."""
+    count = starts.size
+    inside = bool(((starts >= 0) & (starts <= len(data) - 144)).all())
+    for stage in Stage:
+        if native.loops.examine(data, starts, stage is Stage.STORED, 1 << 22, True):
+            assert not any(start < 0 or _refuses(data, start, stage) for start in starts.tolist())
+    native.loops.are_of_topic(data, starts, b"orders")
+    native.loops.hash_keys(data, starts)
+    buffer, numbers = bytearray(data), np.arange(count)
+    assert native.loops.stamp(buffer, starts, numbers, numbers, 1, 2, 3, 4, 5, -1, 6) == inside
+    assert inside or buffer == data
+    entries = np.empty(24 * count, np.uint8)
+    assert native.loops.queue_entries(data, starts, numbers[::-1].copy(), numbers, 3, entries) == inside
+
+
+def _with(data: bytes, *, native_loops: bool) -> list[object]:
+    """All that is known of the records in some bytes, by one of the two ways."""
+    native.enabled = native_loops
+    try:
+        found = scan(data)
+        known: list[object] = [found.starts.tolist(), found.end, found.stop]
+        for stage in Stage:
+            faults = find_faults(RecordColumns(data, found.starts), stage=stage)
+            known.append(faults.tolist())
+            sound = np.setdiff1d(np.arange(found.starts.size), faults)
+            if sound.size:
+                buffer = bytearray(data)
+                batch = RecordColumns(buffer, found.starts).subset(sound)
+                keys = hash_keys(batch)
+                numbers = np.arange(sound.size)
+                topic = bytes(memoryview(buffer)[int(batch.bounds[1, 0]) : int(batch.bounds[2, 0])])
+                known += [keys.hashes.tolist(), keys.owners.tolist(), batch.sizes.tolist(), are_of_topic(batch, topic)]
+                stamp_batch(
+                    batch, commitlog_offsets=numbers, queue_offsets=numbers, topic_ids=numbers % 2, queue_ids=0, store_timestamp=9, epoch=1
+                )
+                runs = queue_runs(numbers % 2, numbers * 0)
+                known += [buffer, queue_entries(batch, runs, commitlog_offsets=numbers, store_timestamps=9).tobytes()]
+        return known
+    finally:
+        native.enabled = True
+
+
 def _refuses(data: bytes, start: int, stage: Stage | None) -> bool:
     try:
         if stage is None:
@@ -108,7 +166,7 @@ def _seed(folder: Path) -> None:
         (folder / f"seed-{number}").write_bytes(seed)
 
 
-TARGETS = {"scalar": scalar, "columns": columns}
+TARGETS = {"scalar": scalar, "columns": columns, "loops": loops}
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def is_sound_but_for_crcs(columns: RecordColumns, stage: Stage, limits: RecordLi
         return False
     *_, tags, keys, properties, width = columns.layout
 
-    size = words[:, Word.SIZE].astype(np.int64)
+    size = columns.sizes
     padding = size - words[:, Word.BODY] - (FIXED_BYTES + width)
     if (padding.view(np.uint64) > 7).any():
         return False

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.format import native
 from litemq.format.alike import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
 from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word
 from litemq.format.crc import crc32c_of_records, crc32c_of_rows, crc32c_of_strings
@@ -48,6 +49,8 @@ def check_batch(buffer: Buffer, *, stage: Stage = Stage.SENT, limits: RecordLimi
 
 def are_of_topic(columns: RecordColumns, topic: bytes) -> bool:
     """Whether all of some valid records were written for one topic."""
+    if native.enabled:
+        return native.loops.are_of_topic(columns.buffer, columns.starts, topic)
     topics = columns.part("topic")
     if (topics.lengths != len(topic)).any():
         return False
@@ -78,6 +81,11 @@ def find_faults(
         raise InvalidArgumentError(f"stage={stage!r}: choose Stage.SENT or Stage.STORED")
     if len(columns) == 0:
         return np.empty(0, np.int64)
+    if native.enabled:
+        verdict = native.loops.examine(columns.buffer, columns.starts, stage is Stage.STORED, limits.max_record_bytes, verify_crc)
+        if verdict != native.loops.NO_VERDICT:
+            columns.of_one_template = verdict == native.loops.ALIKE
+            return np.empty(0, np.int64)
     if is_sound_but_for_crcs(columns, stage, limits):
         return np.flatnonzero(_wrong_crcs(columns, stage)) if verify_crc else np.empty(0, np.int64)
     check = _Check(columns, stage, verify_crc, limits)
@@ -93,7 +101,7 @@ def find_faults(
 def _wrong_crcs(columns: RecordColumns, stage: Stage) -> Marks:
     """Which records have a wrong checksum. Every record's size must have been found sound."""
     begins = columns.starts + PRODUCER_BYTES_AT
-    ends = columns.starts + columns.words[:, Word.SIZE]
+    ends = columns.starts + columns.sizes
     claimed = columns.words[:, Word.PRODUCER_CRC]
     crcs = crc32c_of_records(memoryview(columns.buffer), begins.tolist(), ends.tolist())
     marks = np.zeros(len(columns), np.bool_)
@@ -113,7 +121,7 @@ class _Check:
         self.stage = stage
         self.verify_crc = verify_crc
         self.limits = limits
-        self.size = columns.words[:, Word.SIZE].astype(np.int64)
+        self.size = columns.sizes
         self.padding = self.size - (columns.bounds[-1] - columns.starts)
 
     def lengths_add_up(self) -> Marks:

@@ -110,10 +110,7 @@ class RecordColumns:
     def __init__(self, buffer: Buffer, starts: npt.NDArray[np.int64]) -> None:
         self.buffer = buffer
         self.data = np.frombuffer(buffer, np.uint8)
-        self.starts = starts
-        # One gather: an item of 144 bytes begins at each byte of the buffer.
-        beginning_anywhere = np.ndarray((max(0, self.data.size - FIXED_BYTES + 1),), _FIXED, buffer, 0, (1,))
-        self.header = beginning_anywhere[starts].view(HEADER)
+        self.starts = np.ascontiguousarray(starts, np.int64)
         self.of_one_template = False  # whether all are known to have the same tags and the same properties
 
     def __len__(self) -> int:
@@ -124,13 +121,37 @@ class RecordColumns:
         return RecordColumns(self.buffer, self.starts[which])
 
     @cached_property
+    def header(self) -> npt.NDArray[np.void]:
+        """The fixed part of every record."""
+        # One gather: an item of 144 bytes begins at each byte of the buffer.
+        beginning_anywhere = np.ndarray((max(0, self.data.size - FIXED_BYTES + 1),), _FIXED, self.buffer, 0, (1,))
+        return beginning_anywhere[self.starts].view(HEADER)
+
+    def forget_headers(self) -> None:
+        """The headers have changed: whoever asks for them next is told what they say now."""
+        for name in ("header", "words", "set_anywhere", "set_everywhere"):
+            self.__dict__.pop(name, None)
+
+    def _word(self, word: Word) -> npt.NDArray[np.uint32]:
+        """One of ``words``; where they have not been gathered, without the others."""
+        if "words" in self.__dict__:
+            return self.words[:, word]
+        beginning_anywhere = np.ndarray((max(0, self.data.size - 3),), ">u4", self.buffer, 0, (1,))
+        return beginning_anywhere[self.starts + 4 * word].astype(np.uint32)
+
+    @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """The sizes of the records."""
-        return self.header["size"].astype(np.int64)
+        """The size of every record."""
+        return self._word(Word.SIZE).astype(np.int64)
+
+    @cached_property
+    def tag_hashes(self) -> npt.NDArray[np.uint32]:
+        """The hash of every record's tags."""
+        return self._word(Word.TAG_HASH)
 
     @cached_property
     def words(self) -> npt.NDArray[np.uint32]:
-        """The headers as numbers of 32 bits, a row each. It is what the records said when they were read; stamping does not change it."""
+        """The headers as numbers of 32 bits, a row each."""
         return self.header.view(">u4").reshape(len(self), FIXED_BYTES // 4).astype(np.uint32)
 
     @cached_property

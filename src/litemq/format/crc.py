@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from litemq.format import native
+
 __all__ = ["crc32c", "crc32c_of_records", "crc32c_of_rows", "crc32c_of_strings"]
 
 _DISTANCES: Final = 256  # every string that is hashed by column, a key or a tag, is shorter than this
@@ -56,6 +58,11 @@ def crc32c_of_strings(
     count = positions.size
     if count == 0:
         return np.empty(0, np.uint32)
+    if native.enabled:
+        crcs = np.empty(count, np.uint32)
+        places = np.ascontiguousarray(positions, np.int64), np.ascontiguousarray(lengths, np.int64)
+        native.loops.crc32c_of_strings(data, *places, crc32c(prefix), crcs)
+        return crcs
     longest = int(lengths.max())
     if longest >= _DISTANCES:
         view = data.data
@@ -100,6 +107,10 @@ def crc32c_of_rows(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
     count, width = rows.shape
     if count == 0:
         return np.empty(0, np.uint32)
+    if native.enabled:
+        crcs = np.empty(count, np.uint32)
+        native.loops.crc32c_of_rows(np.ascontiguousarray(rows), width, crcs)
+        return crcs
     first = crc32c(rows[0].tobytes())
     words = np.ascontiguousarray(rows).view(np.uint64)
     difference = words ^ words[0]
@@ -120,4 +131,8 @@ def _raw_of_pairs(distance: int) -> npt.NDArray[np.uint32]:
 
 def crc32c_of_records(buffer: memoryview, begins: list[int], ends: list[int]) -> list[int]:
     """The checksums of ``buffer[begin:end]``: long runs, for which one call each of the hardware's instruction is the fastest."""
+    if native.enabled:
+        positions, crcs = np.array(begins, np.int64), np.empty(len(begins), np.uint32)
+        native.loops.crc32c_of_strings(buffer, positions, np.array(ends, np.int64) - positions, 0, crcs)
+        return crcs.tolist()
     return [crc32c(buffer[a:b]) for a, b in zip(begins, ends, strict=True)]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format import native
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c, crc32c_of_strings
 from litemq.format.strings import Strings, all_alike
@@ -31,6 +32,10 @@ class KeyHashes(NamedTuple):
 
 def hash_keys(columns: RecordColumns) -> KeyHashes:
     """The hashes of all keys and message ids of a batch of valid records, in the batch's order: a record's id, then its keys."""
+    if native.enabled:
+        found = native.loops.hash_keys(columns.buffer, columns.starts)
+        if found is not None:
+            return KeyHashes(np.frombuffer(found[0], np.uint32), np.frombuffer(found[1], np.int64))
     count = len(columns)
     ids, keys = columns.part("message_id"), columns.keys.lists
     # Ids and keys in one run: a record's id comes before its keys.

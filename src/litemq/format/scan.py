@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
+from litemq.format import native
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
 from litemq.format.record import BLANK_MAGIC, FIXED_BYTES, MAGIC, Buffer, check_buffer
 from litemq.format.record_v1 import MAGIC_V1, MIN_BYTES_V1
@@ -71,6 +72,9 @@ def scan(buffer: Buffer, begin: int = 0, end: int | None = None, *, version: Ver
     pieces: list[npt.NDArray[np.int64]] = []
     starts: list[int] = []
     at = begin
+    if version == 2 and native.enabled:
+        found, at = native.loops.scan(buffer, begin, end, most)
+        return Scan(np.frombuffer(found, np.int64), at, _why_at(buffer, at, end, most))
     if version == 2 and end - at >= FIXED_BYTES:
         alike = _records_of_one_size(buffer, at, end, most)
         if alike is not None:
@@ -97,6 +101,16 @@ def scan(buffer: Buffer, begin: int = 0, end: int | None = None, *, version: Ver
         starts.append(at)
         at = following
     return Scan(_joined(pieces, starts), at, ScanStop.END if at == end else ScanStop.INCOMPLETE)
+
+
+def _why_at(buffer: Buffer, at: int, end: int, most: int) -> ScanStop:
+    """Why a chain of records of version 2 ends where it does."""
+    if end - at < 8:
+        return ScanStop.END if at == end else ScanStop.INCOMPLETE
+    size, magic = _SIZE_AND_MAGIC.unpack_from(buffer, at)
+    if magic != MAGIC or size < FIXED_BYTES or size & 7 or size > most:
+        return _stop_at(buffer, at, end, size, magic)
+    return ScanStop.INCOMPLETE
 
 
 def _records_of_one_size(buffer: Buffer, at: int, end: int, most: int) -> npt.NDArray[np.int64] | None:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
+from litemq.format import native
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c_of_rows
 from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT
@@ -59,6 +60,9 @@ class QueueRuns(NamedTuple):
 
     def offsets_from(self, next_offsets: Longs) -> Longs:
         """Each record's queue offset, in the batch's order, where queue g goes on at ``next_offsets[g]``."""
+        if self.topic_ids.size == 1:
+            first = int(next_offsets[0])
+            return np.arange(first, first + self.order.size)
         counts = self.bounds[1:] - self.bounds[:-1]
         offsets = np.empty(self.order.size, np.int64)
         offsets[self.order] = np.arange(self.order.size) + np.repeat(next_offsets - self.bounds[:-1], counts)
@@ -101,12 +105,15 @@ def stamp_batch(
 ) -> None:
     """Write the broker's fields into every record of a writable buffer, and their checksum.
 
-    ``columns`` goes on showing what the records said before.
+    From then on ``columns`` shows what was written.
     """
     count = len(columns)
     if not columns.data.flags.writeable:
         raise InvalidArgumentError("records are stamped in place: pass a bytearray, not bytes")
     given = (commitlog_offsets, queue_offsets, topic_ids, queue_ids, store_timestamp, epoch, kinds, origins, consume_counts)
+    if native.enabled and native.loops.stamp(columns.buffer, columns.starts, *given):
+        columns.forget_headers()
+        return
     for value, (what, least, most) in zip(given, _RANGES, strict=True):
         if not (isinstance(value, int) and least <= value <= most):
             _check_column(what, value, count, least, most)
@@ -125,6 +132,7 @@ def stamp_batch(
     stamps[:, 4:] = fields.view(np.uint8)
     everywhere = np.ndarray((columns.data.size - _STAMP.itemsize + 1,), _STAMP, columns.buffer, 0, (1,))
     everywhere[columns.starts + STAMP_AT] = stamps.view(_STAMP)[:, 0]
+    columns.forget_headers()
 
 
 def _check_column(what: str, value: Longs | int, count: int, least: int, most: int) -> None:
@@ -147,9 +155,15 @@ def queue_entries(
     columns: RecordColumns, runs: QueueRuns, *, commitlog_offsets: Longs, store_timestamps: Longs | int
 ) -> npt.NDArray[np.void]:
     """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``."""
+    in_order = runs.topic_ids.size <= 1
+    if native.enabled:
+        filled = np.empty(len(columns) * QUEUE_ENTRY.itemsize, np.uint8)
+        times = store_timestamps if isinstance(store_timestamps, int) else np.ascontiguousarray(store_timestamps, np.int64)
+        if native.loops.queue_entries(columns.buffer, columns.starts, None if in_order else runs.order, commitlog_offsets, times, filled):
+            return filled.view(QUEUE_ENTRY)
     entries = np.empty(len(columns), QUEUE_ENTRY)
     entries["log_offset"] = commitlog_offsets
-    entries["size"] = columns.header["size"]
-    entries["tag_hash"] = columns.header["tag_hash"]
+    entries["size"] = columns.sizes
+    entries["tag_hash"] = columns.tag_hashes
     entries["store_timestamp"] = store_timestamps
-    return entries if runs.topic_ids.size <= 1 else entries[runs.order]
+    return entries if in_order else entries[runs.order]

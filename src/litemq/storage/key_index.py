@@ -28,10 +28,11 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
+from litemq.format import native
 from litemq.storage.block_crcs import BLOCK_BYTES, crc_path, read_checked, write_crcs
 from litemq.storage.files import Disk
 
-__all__ = ["KEY_ENTRY", "ActiveKeyIndex", "SealedKeyIndex"]
+__all__ = ["KEY_ENTRY", "ActiveKeyIndex", "SealedKeyIndex", "link"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -45,6 +46,10 @@ def _entries_at(slots: int) -> int:
 
 def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int) -> npt.NDArray[np.uint32]:
     """Put entries into their slots, all at once; returns for each the entry that was the slot's latest before it."""
+    if native.enabled:
+        linked = np.empty(hashes.size, np.uint32)
+        native.loops.link(slots, np.ascontiguousarray(hashes), first_number, linked)
+        return linked
     at = hashes.astype(np.int64) % slots.size
     numbers = np.arange(first_number, first_number + at.size, dtype=np.uint32)
     order = np.argsort(at, kind="stable")

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litemq.errors import CorruptStoreError
+from litemq.format import native
 from litemq.storage.block_crcs import crc_path
 from litemq.storage.files import DISK
-from litemq.storage.key_index import ActiveKeyIndex, SealedKeyIndex
+from litemq.storage.key_index import ActiveKeyIndex, SealedKeyIndex, link
 
 
 def _active(path: Path, slots: int = 7, capacity: int = 100_000) -> ActiveKeyIndex:
@@ -112,3 +113,32 @@ def test_every_damaged_byte_of_a_sealed_file_is_noticed(tmp_path: Path) -> None:
 def _find_all(index: SealedKeyIndex, hashes: list[int]) -> None:
     for key_hash in hashes:
         index.find(key_hash)
+
+
+BUILT = pytest.mark.skipif(not native.enabled, reason="the extension was not built, or LITEMQ_PURE is set")
+
+
+@BUILT
+@given(st.integers(1, 50), st.lists(st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 60), max_size=70), max_size=4))
+def test_entries_are_linked_as_numpy_links_them(slots: int, batches: list[list[int]]) -> None:
+    quick, slow = np.zeros(slots, np.uint32), np.zeros(slots, np.uint32)
+    number = 1
+    for batch in batches:
+        hashes = np.array(batch, np.uint32)
+        previous = link(quick, hashes, number)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "enabled", False)
+            assert previous.tolist() == link(slow, hashes, number).tolist()
+        number += len(batch)
+    assert quick.tolist() == slow.tolist()
+
+
+@BUILT
+@pytest.mark.parametrize(("slots", "first", "room"), [(0, 1, 2), (5, -1, 2), (5, 2**32 - 1, 2), (5, 2**63 - 1, 2), (5, 1, 1), (5, 1, 3)])
+def test_entries_that_cannot_be_linked(slots: int, first: int, room: int) -> None:
+    taken = np.zeros(slots, np.uint32)
+    with pytest.raises(ValueError, match="slots"):
+        native.loops.link(taken, np.zeros(2, np.uint32), first, np.empty(room, np.uint32))
+    assert not taken.any()
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        native.loops.link(np.zeros(5, np.int64), np.zeros(2, np.uint32), 1, np.empty(2, np.uint32))

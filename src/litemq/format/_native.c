@@ -1,0 +1,1076 @@
+/* The loops of litemq.format over the records of a batch, without the interpreter between two records.
+ *
+ * Every function has a twin in Python, which is the reference, and takes its place where this file was not compiled. What is said here
+ * is a quick yes: a record that is not surely valid gets no verdict, and Python looks at it and explains. So nothing here raises for
+ * what a producer may have sent, and no rule is explained twice.
+ *
+ * All inputs are hostile, the starts of records too: no byte is read before its place was held against the buffer's end. Long loops let
+ * go of the interpreter's lock; another thread may then write into the buffer. So what decides where to read next is read once.
+ *
+ * The limited API of Python 3.11: one build serves every later version.
+ */
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
+/* The layout: see record.py. */
+enum {
+    FIXED_BYTES = 144,
+    PRODUCER_CRC_AT = 8,
+    STAMP_AT = 12,
+    STAMPED_BYTES_AT = 16,
+    COMMITLOG_OFFSET_AT = 16,
+    QUEUE_OFFSET_AT = 24,
+    STORE_TIMESTAMP_AT = 32,
+    ORIGIN_AT = 40,
+    KIND_AT = 60,
+    PRODUCER_BYTES_AT = 64,
+    BORN_TIMESTAMP_AT = 64,
+    DELAY_TIME_AT = 72,
+    EXPIRE_AT_AT = 80,
+    TAG_HASH_AT = 104,
+    FLAGS_AT = 108,
+    TYPE_AT = 112,
+    RELIABILITY_AT = 114,
+    SHORT_LENGTHS_AT = 116,
+    LONG_LENGTHS_AT = 128,
+};
+#define MAGIC 0x4C4D5102u
+#define SEVERAL_TAGS 0xFFFFFFFFu
+
+/* The limits: see limits.py and types.py. */
+#define LATEST_TIME_MS 253402300799999u
+enum {
+    MAX_MESSAGE_ID_BYTES = 64,
+    MAX_TOPIC_BYTES = 134,
+    MAX_TAGS = 64,
+    MAX_TAG_BYTES = 255,
+    MAX_KEYS = 64,
+    MAX_KEY_BYTES = 255,
+    MAX_PROPERTIES_BYTES = 32 * 1024,
+};
+
+/* Each name is compared with all before it: with more of them, Python's dict is asked. */
+enum { MAX_COMPARED_NAMES = 32 };
+
+/* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
+enum { LONG_LOOP_BYTES = 1024 * 1024 };
+
+/* Bytes ------------------------------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t load_u16(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 8 | at[1];
+}
+
+static inline uint32_t load_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline uint64_t load_u64(const uint8_t *at)
+{
+    return (uint64_t)load_u32(at) << 32 | load_u32(at + 4);
+}
+
+static inline void store_u32(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
+static inline void store_u64(uint8_t *at, uint64_t value)
+{
+    store_u32(at, (uint32_t)(value >> 32));
+    store_u32(at + 4, (uint32_t)value);
+}
+
+/* A copy that no other thread changes: the compiler may not look at the original again. */
+static inline void read_once(void *copy, const void *original, size_t length)
+{
+    memcpy(copy, original, length);
+    __asm__ volatile("" : : "r"(copy) : "memory");
+}
+
+/* CRC32C: the standard's, or what the processor has for it ---------------------------------------------------------------------- */
+
+static uint32_t crc_table[8][256];
+
+/* Long runs are taken in three lanes side by side: long lanes as far as they go, short ones for what is left of a record of 1 KiB. */
+enum { LONG_LANE = 256, SHORT_LANE = 64 };
+
+/* What each byte of a checksum has become so many zeros later. */
+typedef uint32_t LaterTable[4][256];
+static LaterTable after_long_lane, after_short_lane;
+
+static inline uint32_t load_u32_low_first(const uint8_t *at)
+{
+    return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+}
+
+static uint32_t advance_by_table(uint32_t crc, const uint8_t *at, size_t length)
+{
+    for (; length >= 8; at += 8, length -= 8) {
+        uint32_t near = crc ^ load_u32_low_first(at);
+        uint32_t far = load_u32_low_first(at + 4);
+        crc = crc_table[7][near & 255] ^ crc_table[6][near >> 8 & 255] ^ crc_table[5][near >> 16 & 255] ^ crc_table[4][near >> 24] ^
+              crc_table[3][far & 255] ^ crc_table[2][far >> 8 & 255] ^ crc_table[1][far >> 16 & 255] ^ crc_table[0][far >> 24];
+    }
+    for (; length > 0; at++, length--)
+        crc = crc_table[0][(crc ^ *at) & 255] ^ crc >> 8;
+    return crc;
+}
+
+static void fill_later_table(LaterTable table, size_t zero_count)
+{
+    static const uint8_t zeros[LONG_LANE];
+
+    for (int place = 0; place < 4; place++)
+        for (uint32_t byte = 0; byte < 256; byte++)
+            table[place][byte] = advance_by_table(byte << 8 * place, zeros, zero_count);
+}
+
+static void fill_crc_tables(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+        crc_table[0][byte] = crc;
+    }
+    for (int distance = 1; distance < 8; distance++)
+        for (int byte = 0; byte < 256; byte++) {
+            uint32_t crc = crc_table[distance - 1][byte];
+            crc_table[distance][byte] = crc_table[0][crc & 255] ^ crc >> 8;
+        }
+    fill_later_table(after_long_lane, LONG_LANE);
+    fill_later_table(after_short_lane, SHORT_LANE);
+}
+
+#if defined(__x86_64__)
+#define HAS_CRC_INSTRUCTION __builtin_cpu_supports("sse4.2")
+#define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#define CRC_OF_EIGHT(crc, word) _mm_crc32_u64(crc, word)
+typedef uint64_t Running; /* as wide as the instruction has it: to cut it short each time costs a cycle */
+#define CRC_OF_ONE(crc, byte) _mm_crc32_u8(crc, byte)
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#define HAS_CRC_INSTRUCTION true
+#define WITH_CRC_INSTRUCTION
+#define CRC_OF_EIGHT(crc, word) __crc32cd(crc, word)
+typedef uint32_t Running;
+#define CRC_OF_ONE(crc, byte) __crc32cb(crc, byte)
+#endif
+
+#ifdef HAS_CRC_INSTRUCTION
+static inline uint64_t load_word(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+static inline uint32_t later(const LaterTable table, uint32_t crc)
+{
+    return table[0][crc & 255] ^ table[1][crc >> 8 & 255] ^ table[2][crc >> 16 & 255] ^ table[3][crc >> 24];
+}
+
+/* The instruction takes three cycles, and one can begin in each: three lanes keep it busy. */
+WITH_CRC_INSTRUCTION static inline uint32_t advance_by_lanes(uint32_t crc, const uint8_t *at, size_t lane, const LaterTable after_lane)
+{
+    Running first = crc, second = 0, third = 0;
+
+    for (const uint8_t *end = at + lane; at < end; at += 8) {
+        first = CRC_OF_EIGHT(first, load_word(at));
+        second = CRC_OF_EIGHT(second, load_word(at + lane));
+        third = CRC_OF_EIGHT(third, load_word(at + 2 * lane));
+    }
+    return later(after_lane, later(after_lane, (uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
+}
+
+WITH_CRC_INSTRUCTION static uint32_t advance_by_instruction(uint32_t crc, const uint8_t *at, size_t length)
+{
+    for (; length >= 3 * LONG_LANE; at += 3 * LONG_LANE, length -= 3 * LONG_LANE)
+        crc = advance_by_lanes(crc, at, LONG_LANE, after_long_lane);
+    for (; length >= 3 * SHORT_LANE; at += 3 * SHORT_LANE, length -= 3 * SHORT_LANE)
+        crc = advance_by_lanes(crc, at, SHORT_LANE, after_short_lane);
+    for (; length >= 8; at += 8, length -= 8)
+        crc = (uint32_t)CRC_OF_EIGHT(crc, load_word(at));
+    for (; length > 0; at++, length--)
+        crc = CRC_OF_ONE(crc, *at);
+    return crc;
+}
+#endif
+
+static uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length) = advance_by_table;
+
+/* The checksum of what has the checksum ``before`` and then these bytes; 0 where there is nothing before. */
+static inline uint32_t crc32c(uint32_t before, const uint8_t *at, size_t length)
+{
+    return ~advance(~before, at, length);
+}
+
+/* What Python passes ------------------------------------------------------------------------------------------------------------ */
+
+/* A one-dimensional array of native integers of one width. */
+typedef struct {
+    Py_buffer view;
+    Py_ssize_t count;
+} Numbers;
+
+static int take_numbers(PyObject *object, Numbers *numbers, int flags, Py_ssize_t width, const char *formats)
+{
+    if (object == NULL) { /* a later argument was refused */
+        PyBuffer_Release(&numbers->view);
+        return 0;
+    }
+    if (PyObject_GetBuffer(object, &numbers->view, flags | PyBUF_ND | PyBUF_FORMAT) != 0)
+        return 0;
+    const char *format = numbers->view.format;
+    bool fits = numbers->view.ndim == 1 && numbers->view.itemsize == width && format != NULL && format[0] != '\0' && format[1] == '\0' &&
+                strchr(formats, format[0]) != NULL;
+    if (!fits) {
+        PyBuffer_Release(&numbers->view);
+        PyErr_SetString(PyExc_TypeError, "pass a contiguous array with one dimension, of the type that the stub says");
+        return 0;
+    }
+    numbers->count = numbers->view.shape[0];
+    return Py_CLEANUP_SUPPORTED;
+}
+
+static int take_longs(PyObject *object, void *numbers)
+{
+    return take_numbers(object, numbers, PyBUF_SIMPLE, 8, "lq");
+}
+
+static int take_u32s(PyObject *object, void *numbers)
+{
+    return take_numbers(object, numbers, PyBUF_SIMPLE, 4, "IL");
+}
+
+static int take_u32s_to_fill(PyObject *object, void *numbers)
+{
+    return take_numbers(object, numbers, PyBUF_WRITABLE, 4, "IL");
+}
+
+static inline int64_t long_at(const Numbers *numbers, Py_ssize_t number)
+{
+    return ((volatile const int64_t *)numbers->view.buf)[number];
+}
+
+static inline uint32_t *u32s_of(const Numbers *numbers)
+{
+    return numbers->view.buf;
+}
+
+/* One number for all records, or one for each. */
+typedef struct {
+    bool is_one;
+    int64_t one;
+    Numbers each;
+} Column;
+
+static inline int64_t value_at(const Column *column, Py_ssize_t number)
+{
+    return column->is_one ? column->one : long_at(&column->each, number);
+}
+
+static void release_column(Column *column)
+{
+    if (!column->is_one)
+        PyBuffer_Release(&column->each.view);
+}
+
+static bool is_in_range(const Column *column, int64_t least, int64_t most)
+{
+    Py_ssize_t count = column->is_one ? 1 : column->each.count;
+    bool inside = true;
+    for (Py_ssize_t number = 0; number < count; number++)
+        inside &= value_at(column, number) >= least && value_at(column, number) <= most;
+    return inside;
+}
+
+/* A column for so many records, its values within a range. If it is not, nothing is taken, and no error is set: Python explains. */
+static bool take_column(PyObject *object, Py_ssize_t count, int64_t least, int64_t most, Column *column)
+{
+    column->is_one = PyLong_Check(object);
+    if (column->is_one) {
+        column->one = PyLong_AsLongLong(object);
+        if (column->one == -1 && PyErr_Occurred() != NULL) {
+            PyErr_Clear();
+            return false;
+        }
+    } else if (!take_longs(object, &column->each)) {
+        PyErr_Clear();
+        return false;
+    }
+    if ((column->is_one || column->each.count == count) && is_in_range(column, least, most))
+        return true;
+    release_column(column);
+    return false;
+}
+
+/* Around a loop over so many bytes: others may run meanwhile, if it takes long. */
+static PyThreadState *begin_loop(Py_ssize_t bytes)
+{
+    return bytes > LONG_LOOP_BYTES ? PyEval_SaveThread() : NULL;
+}
+
+static void end_loop(PyThreadState *state)
+{
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+}
+
+/* Numbers that become more and more; whoever has them frees them. */
+typedef struct {
+    void *items;
+    size_t count, room;
+} Growing;
+
+static bool make_room(Growing *list, size_t width)
+{
+    if (list->count < list->room)
+        return true;
+    size_t room = list->room ? 2 * list->room : 1024;
+    void *items = realloc(list->items, room * width);
+    if (items == NULL)
+        return false;
+    list->items = items;
+    list->room = room;
+    return true;
+}
+
+static bool push_u32(Growing *list, uint32_t value)
+{
+    if (!make_room(list, sizeof value))
+        return false;
+    ((uint32_t *)list->items)[list->count++] = value;
+    return true;
+}
+
+static bool push_long(Growing *list, int64_t value)
+{
+    if (!make_room(list, sizeof value))
+        return false;
+    ((int64_t *)list->items)[list->count++] = value;
+    return true;
+}
+
+static PyObject *as_bytes(const Growing *list, size_t width)
+{
+    return PyByteArray_FromStringAndSize(list->items, (Py_ssize_t)(list->count * width));
+}
+
+/* One record -------------------------------------------------------------------------------------------------------------------- */
+
+enum Part { MESSAGE_ID, TOPIC, TRANSACTION_ID, SHARDING_KEY, BORN_HOST, TAGS, KEYS, PROPERTIES, BODY, PARTS };
+
+typedef struct {
+    const uint8_t *bytes;
+    uint8_t fixed[FIXED_BYTES]; /* a copy, read once */
+    int64_t size;
+    int64_t begins[PARTS + 1]; /* counted from the record's first byte; the last is where the body ends */
+} Record;
+
+/* Whether a fixed part can begin there. */
+static bool can_be_record(const Py_buffer *buffer, int64_t start)
+{
+    return start >= 0 && start <= buffer->len - FIXED_BYTES;
+}
+
+/* The record at a start, if all of it is there and its parts lie inside it. Nothing else has been checked then. */
+static bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
+{
+    if (!can_be_record(buffer, start))
+        return false;
+    record->bytes = (const uint8_t *)buffer->buf + start;
+    read_once(record->fixed, record->bytes, FIXED_BYTES);
+    record->size = load_u32(record->fixed);
+    if (record->size < FIXED_BYTES || record->size > buffer->len - start)
+        return false;
+    int64_t at = FIXED_BYTES;
+    for (int part = 0; part < PARTS; part++) {
+        record->begins[part] = at;
+        at += part < TAGS ? load_u16(record->fixed + SHORT_LENGTHS_AT + 2 * part) : load_u32(record->fixed + LONG_LENGTHS_AT + 4 * (part - TAGS));
+    }
+    record->begins[PARTS] = at;
+    return at <= record->size;
+}
+
+typedef struct {
+    const uint8_t *begin, *end;
+} Span;
+
+static inline Span part_of(const Record *record, enum Part part)
+{
+    return (Span){record->bytes + record->begins[part], record->bytes + record->begins[part + 1]};
+}
+
+static inline int64_t length_of(Span span)
+{
+    return span.end - span.begin;
+}
+
+static bool are_same(Span one, Span other)
+{
+    return length_of(one) == length_of(other) && memcmp(one.begin, other.begin, (size_t)length_of(one)) == 0;
+}
+
+/* The next string of a list of them, which then begins behind it; no, where the list has no whole string left. */
+static bool next_string(Span *list, Span *string)
+{
+    uint8_t prefix[2];
+
+    if (length_of(*list) < 2)
+        return false;
+    read_once(prefix, list->begin, sizeof prefix);
+    string->begin = list->begin + 2;
+    if (load_u16(prefix) > list->end - string->begin)
+        return false;
+    string->end = string->begin + load_u16(prefix);
+    list->begin = string->end;
+    return true;
+}
+
+/* Is every record valid? -------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool stored; /* stamped by a broker; else as a producer sent it */
+    bool verify_crc;
+    int64_t max_record_bytes;
+} Rules;
+
+static bool all_zero(const uint8_t *at, int64_t length)
+{
+    for (; length > 0; at++, length--)
+        if (*at != 0)
+            return false;
+    return true;
+}
+
+/* Unsigned, a negative time is beyond the latest, too. */
+static bool is_time(const uint8_t *at)
+{
+    return load_u64(at) <= LATEST_TIME_MS;
+}
+
+static bool stamp_is_sound(const uint8_t *fixed)
+{
+    uint64_t origin = load_u64(fixed + ORIGIN_AT);
+    return load_u64(fixed + COMMITLOG_OFFSET_AT) <= INT64_MAX && load_u64(fixed + QUEUE_OFFSET_AT) <= INT64_MAX &&
+           is_time(fixed + STORE_TIMESTAMP_AT) && (origin <= INT64_MAX || origin == UINT64_MAX) && fixed[KIND_AT] <= 7 &&
+           fixed[KIND_AT + 1] == 0;
+}
+
+static bool fields_are_sound(const uint8_t *fixed)
+{
+    uint32_t flags = load_u32(fixed + FLAGS_AT);
+    return is_time(fixed + BORN_TIMESTAMP_AT) && is_time(fixed + DELAY_TIME_AT) && is_time(fixed + EXPIRE_AT_AT) && flags <= 15 &&
+           (flags & 7) <= 2 && fixed[TYPE_AT] <= 4 && fixed[RELIABILITY_AT] <= 3 && fixed[RELIABILITY_AT + 1] == 0 &&
+           load_u16(fixed + SHORT_LENGTHS_AT + 10) == 0;
+}
+
+static bool shape_is_sound(const Record *record, int64_t max_record_bytes)
+{
+    int64_t topic = length_of(part_of(record, TOPIC)), padding = record->size - record->begins[PARTS];
+    return load_u32(record->fixed + 4) == MAGIC && record->size % 8 == 0 && record->size <= max_record_bytes && padding < 8 &&
+           all_zero(record->bytes + record->begins[PARTS], padding) && length_of(part_of(record, MESSAGE_ID)) <= MAX_MESSAGE_ID_BYTES &&
+           topic >= 1 && topic <= MAX_TOPIC_BYTES && length_of(part_of(record, PROPERTIES)) <= MAX_PROPERTIES_BYTES;
+}
+
+/* How many bytes the character has that begins here, 0 if none does. The second byte's range keeps out what could be said shorter,
+ * the surrogates, and what is beyond the last character. */
+static int bytes_of_character(Span text)
+{
+    uint8_t first = *text.begin, least = 0x80, most = 0xBF;
+    int length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+
+    if (first < 0xC2 || first > 0xF4 || length > length_of(text))
+        return 0;
+    if (first == 0xE0)
+        least = 0xA0;
+    else if (first == 0xED)
+        most = 0x9F;
+    else if (first == 0xF0)
+        least = 0x90;
+    else if (first == 0xF4)
+        most = 0x8F;
+    if (text.begin[1] < least || text.begin[1] > most)
+        return 0;
+    for (int i = 2; i < length; i++)
+        if ((text.begin[i] & 0xC0) != 0x80)
+            return 0;
+    return length;
+}
+
+static bool is_utf8(Span text)
+{
+    while (text.begin < text.end) {
+        uint64_t eight;
+        if (length_of(text) >= 8 && (memcpy(&eight, text.begin, 8), (eight & 0x8080808080808080u) == 0)) {
+            text.begin += 8;
+        } else if (*text.begin < 0x80) {
+            text.begin++;
+        } else {
+            int length = bytes_of_character(text);
+            if (length == 0)
+                return false;
+            text.begin += length;
+        }
+    }
+    return true;
+}
+
+static bool strings_are_sound(const Record *record)
+{
+    for (enum Part part = MESSAGE_ID; part < TAGS; part++)
+        if (!is_utf8(part_of(record, part)))
+            return false;
+    return true;
+}
+
+static bool list_is_sound(Span list, int most, int most_bytes, int *count)
+{
+    Span string;
+
+    for (*count = 0; list.begin < list.end; ++*count)
+        if (*count == most || !next_string(&list, &string) || length_of(string) > most_bytes || !is_utf8(string))
+            return false;
+    return true;
+}
+
+static bool tags_are_sound(const Record *record)
+{
+    Span tags = part_of(record, TAGS);
+    uint32_t claimed = load_u32(record->fixed + TAG_HASH_AT), hash = 0;
+    int count;
+
+    if (!list_is_sound(tags, MAX_TAGS, MAX_TAG_BYTES, &count))
+        return false;
+    if (count > 1) {
+        hash = SEVERAL_TAGS;
+    } else if (count == 1) {
+        hash = crc32c(0, tags.begin + 2, (size_t)length_of(tags) - 2);
+        if (hash == 0 || hash == SEVERAL_TAGS)
+            hash = 1;
+    }
+    return hash == claimed;
+}
+
+static bool keys_are_sound(const Record *record)
+{
+    int count;
+    return list_is_sound(part_of(record, KEYS), MAX_KEYS, MAX_KEY_BYTES, &count);
+}
+
+static bool properties_are_sound(const Record *record)
+{
+    Span list = part_of(record, PROPERTIES), names[MAX_COMPARED_NAMES], value;
+
+    for (int count = 0; list.begin < list.end; count++) {
+        if (count == MAX_COMPARED_NAMES || !next_string(&list, &names[count]) || !next_string(&list, &value))
+            return false;
+        if (!is_utf8(names[count]) || !is_utf8(value))
+            return false;
+        for (int before = 0; before < count; before++)
+            if (are_same(names[before], names[count]))
+                return false;
+    }
+    return true;
+}
+
+static bool crcs_are_right(const Record *record, bool stored)
+{
+    const uint8_t *fixed = record->fixed;
+    size_t covered = (size_t)record->size - PRODUCER_BYTES_AT;
+
+    if (crc32c(0, record->bytes + PRODUCER_BYTES_AT, covered) != load_u32(fixed + PRODUCER_CRC_AT))
+        return false;
+    return !stored || crc32c(0, fixed + STAMPED_BYTES_AT, PRODUCER_BYTES_AT - STAMPED_BYTES_AT) == load_u32(fixed + STAMP_AT);
+}
+
+static bool record_is_sound(const Record *record, const Rules *rules)
+{
+    bool stamp = rules->stored ? stamp_is_sound(record->fixed) : all_zero(record->fixed + STAMP_AT, PRODUCER_BYTES_AT - STAMP_AT);
+    return stamp && shape_is_sound(record, rules->max_record_bytes) && fields_are_sound(record->fixed) && strings_are_sound(record) &&
+           tags_are_sound(record) && keys_are_sound(record) && properties_are_sound(record) &&
+           (!rules->verify_crc || crcs_are_right(record, rules->stored));
+}
+
+enum Verdict { NO_VERDICT, SOUND, ALIKE };
+
+/* ALIKE: all have the same tags and the same properties. */
+static enum Verdict examine_records(const Py_buffer *buffer, const Numbers *starts, const Rules *rules)
+{
+    Record first, other, *record = &first;
+    bool alike = true;
+
+    for (Py_ssize_t number = 0; number < starts->count; number++, record = &other) {
+        if (!find_record(buffer, long_at(starts, number), record) || !record_is_sound(record, rules))
+            return NO_VERDICT;
+        alike = alike && are_same(part_of(record, TAGS), part_of(&first, TAGS)) && are_same(part_of(record, PROPERTIES), part_of(&first, PROPERTIES));
+    }
+    return alike ? ALIKE : SOUND;
+}
+
+/* What the broker writes -------------------------------------------------------------------------------------------------------- */
+
+/* In the order of Python's arguments. */
+enum Field { COMMITLOG_OFFSET, QUEUE_OFFSET, TOPIC_ID, QUEUE_ID, STORE_TIMESTAMP, EPOCH, KIND, ORIGIN, CONSUME_COUNT, FIELDS };
+
+static const struct {
+    int64_t least, most;
+} field_ranges[FIELDS] = {
+    [COMMITLOG_OFFSET] = {0, INT64_MAX},
+    [QUEUE_OFFSET] = {0, INT64_MAX},
+    [TOPIC_ID] = {0, UINT32_MAX},
+    [QUEUE_ID] = {0, UINT32_MAX},
+    [STORE_TIMESTAMP] = {0, LATEST_TIME_MS},
+    [EPOCH] = {0, UINT32_MAX},
+    [KIND] = {0, 7},
+    [ORIGIN] = {-1, INT64_MAX},
+    [CONSUME_COUNT] = {0, UINT16_MAX},
+};
+
+static bool can_all_be_records(const Py_buffer *buffer, const Numbers *starts)
+{
+    for (Py_ssize_t number = 0; number < starts->count; number++)
+        if (!can_be_record(buffer, long_at(starts, number)))
+            return false;
+    return true;
+}
+
+static void stamp_record(uint8_t *record, const Column fields[FIELDS], Py_ssize_t number)
+{
+    uint8_t stamp[PRODUCER_BYTES_AT - STAMP_AT], *stamped = stamp + 4;
+
+    store_u64(stamped, (uint64_t)value_at(&fields[COMMITLOG_OFFSET], number));
+    store_u64(stamped + 8, (uint64_t)value_at(&fields[QUEUE_OFFSET], number));
+    store_u64(stamped + 16, (uint64_t)value_at(&fields[STORE_TIMESTAMP], number));
+    store_u64(stamped + 24, (uint64_t)value_at(&fields[ORIGIN], number));
+    store_u32(stamped + 32, (uint32_t)value_at(&fields[TOPIC_ID], number));
+    store_u32(stamped + 36, (uint32_t)value_at(&fields[QUEUE_ID], number));
+    store_u32(stamped + 40, (uint32_t)value_at(&fields[EPOCH], number));
+    store_u32(stamped + 44, (uint32_t)value_at(&fields[KIND], number) << 24 | (uint32_t)value_at(&fields[CONSUME_COUNT], number));
+    store_u32(stamp, crc32c(0, stamped, sizeof stamp - 4));
+    memcpy(record + STAMP_AT, stamp, sizeof stamp);
+}
+
+/* All of them, or none. */
+static bool stamp_records(const Py_buffer *buffer, const Numbers *starts, const Column fields[FIELDS])
+{
+    if (!can_all_be_records(buffer, starts))
+        return false;
+    for (Py_ssize_t number = 0; number < starts->count; number++) {
+        int64_t start = long_at(starts, number);
+        if (can_be_record(buffer, start)) /* it was, before another thread could change it */
+            stamp_record((uint8_t *)buffer->buf + start, fields, number);
+    }
+    return true;
+}
+
+enum { ENTRY_BYTES = 24 };
+
+/* A queue entry, see stamp.py. */
+static void make_entry(uint8_t *entry, const uint8_t *record, int64_t log_offset, int64_t store_timestamp)
+{
+    store_u64(entry, (uint64_t)log_offset);
+    memcpy(entry + 8, record, 4);
+    memcpy(entry + 12, record + TAG_HASH_AT, 4);
+    store_u64(entry + 16, (uint64_t)store_timestamp);
+}
+
+/* In the order in which the records stand, or in the order that is given. */
+static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const Column *order, const Column *offsets, const Column *times, uint8_t *entries)
+{
+    for (Py_ssize_t at = 0; at < starts->count; at++) {
+        Py_ssize_t number = order != NULL ? (Py_ssize_t)value_at(order, at) : at;
+        if (number < 0 || number >= starts->count)
+            return false;
+        int64_t start = long_at(starts, number);
+        if (!can_be_record(buffer, start))
+            return false;
+        make_entry(entries + ENTRY_BYTES * at, (const uint8_t *)buffer->buf + start, value_at(offsets, number), value_at(times, number));
+    }
+    return true;
+}
+
+/* The key index ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Growing hashes, owners;
+    Span topic;     /* of the record before */
+    uint32_t crc;   /* of that topic and the sign behind it */
+    bool no_memory; /* else a no means that a record is not as it should be */
+} KeyHashes;
+
+static bool add_hash(KeyHashes *found, Span name, Py_ssize_t owner)
+{
+    if (length_of(name) == 0) /* nothing to be found by */
+        return true;
+    uint32_t hash = crc32c(found->crc, name.begin, (size_t)length_of(name));
+    found->no_memory = !push_u32(&found->hashes, hash) || !push_long(&found->owners, owner);
+    return !found->no_memory;
+}
+
+/* Of the record's id, then of its keys. */
+static bool hash_record(KeyHashes *found, const Record *record, Py_ssize_t owner)
+{
+    Span topic = part_of(record, TOPIC), keys = part_of(record, KEYS), key;
+
+    if (owner == 0 || !are_same(topic, found->topic)) {
+        found->crc = crc32c(crc32c(0, topic.begin, (size_t)length_of(topic)), (const uint8_t *)"#", 1);
+        found->topic = topic;
+    }
+    if (!add_hash(found, part_of(record, MESSAGE_ID), owner))
+        return false;
+    while (keys.begin < keys.end)
+        if (!next_string(&keys, &key) || !add_hash(found, key, owner))
+            return false;
+    return true;
+}
+
+static bool hash_records(const Py_buffer *buffer, const Numbers *starts, KeyHashes *found)
+{
+    Record record;
+
+    for (Py_ssize_t number = 0; number < starts->count; number++)
+        if (!find_record(buffer, long_at(starts, number), &record) || !hash_record(found, &record, number))
+            return false;
+    return true;
+}
+
+/* So many entries ahead, a slot is asked for: the slots of a large index are in no cache. */
+enum { SLOTS_AHEAD = 16 };
+
+static void link_entries(uint32_t *slots, uint32_t slot_count, const uint32_t *hashes, Py_ssize_t count, uint32_t number, uint32_t *previous)
+{
+    for (Py_ssize_t entry = 0; entry < count; entry++, number++) {
+        if (count - entry > SLOTS_AHEAD)
+            __builtin_prefetch(&slots[hashes[entry + SLOTS_AHEAD] % slot_count], 1);
+        uint32_t *slot = &slots[*(volatile const uint32_t *)&hashes[entry] % slot_count];
+        previous[entry] = *slot;
+        *slot = number;
+    }
+}
+
+/* For Python -------------------------------------------------------------------------------------------------------------------- */
+
+static PyObject *py_crc32c(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    unsigned int before = 0;
+
+    if (!PyArg_ParseTuple(args, "y*|I", &data, &before))
+        return NULL;
+    PyThreadState *state = begin_loop(data.len);
+    uint32_t crc = crc32c(before, data.buf, (size_t)data.len);
+    end_loop(state);
+    PyBuffer_Release(&data);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+static PyObject *py_crc32c_by_table(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    unsigned int before = 0;
+
+    if (!PyArg_ParseTuple(args, "y*|I", &data, &before))
+        return NULL;
+    uint32_t crc = ~advance_by_table(~before, data.buf, (size_t)data.len);
+    PyBuffer_Release(&data);
+    return PyLong_FromUnsignedLong(crc);
+}
+
+static bool fill_crcs_of_strings(const Py_buffer *data, const Numbers *positions, const Numbers *lengths, uint32_t before, uint32_t *crcs)
+{
+    for (Py_ssize_t number = 0; number < positions->count; number++) {
+        int64_t position = long_at(positions, number), length = long_at(lengths, number);
+        if (position < 0 || length < 0 || position > data->len || length > data->len - position)
+            return false;
+        crcs[number] = crc32c(before, (const uint8_t *)data->buf + position, (size_t)length);
+    }
+    return true;
+}
+
+static PyObject *py_crc32c_of_strings(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    Numbers positions, lengths, crcs;
+    unsigned int before;
+    bool inside = false;
+
+    if (!PyArg_ParseTuple(args, "y*O&O&IO&", &data, take_longs, &positions, take_longs, &lengths, &before, take_u32s_to_fill, &crcs))
+        return NULL;
+    if (lengths.count == positions.count && crcs.count == positions.count) {
+        PyThreadState *state = begin_loop(data.len);
+        inside = fill_crcs_of_strings(&data, &positions, &lengths, before, u32s_of(&crcs));
+        end_loop(state);
+    }
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&positions.view);
+    PyBuffer_Release(&lengths.view);
+    PyBuffer_Release(&crcs.view);
+    if (!inside)
+        return PyErr_Format(PyExc_IndexError, "a string is not inside the buffer");
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_crc32c_of_rows(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer rows;
+    Numbers crcs;
+    Py_ssize_t width;
+
+    if (!PyArg_ParseTuple(args, "y*nO&", &rows, &width, take_u32s_to_fill, &crcs))
+        return NULL;
+    bool fits = width > 0 && rows.len % width == 0 && rows.len / width == crcs.count;
+    if (fits) {
+        PyThreadState *state = begin_loop(rows.len);
+        for (Py_ssize_t number = 0; number < crcs.count; number++)
+            u32s_of(&crcs)[number] = crc32c(0, (const uint8_t *)rows.buf + number * width, (size_t)width);
+        end_loop(state);
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&crcs.view);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "rows of %zd bytes, and a checksum for each", width);
+    Py_RETURN_NONE;
+}
+
+/* Moves ``at`` to where the chain of records ends; no, where memory does. */
+static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t max_record_bytes, Growing *starts)
+{
+    while (end - *at >= FIXED_BYTES) {
+        uint8_t head[8];
+        read_once(head, data + *at, sizeof head);
+        int64_t size = load_u32(head);
+        if (load_u32(head + 4) != MAGIC || size < FIXED_BYTES || size % 8 != 0 || size > max_record_bytes || size > end - *at)
+            break;
+        if (!push_long(starts, *at))
+            return false;
+        *at += size;
+        if (size < end - *at) /* the one behind the next, if it is as long as this one, is on its way meanwhile */
+            __builtin_prefetch(data + *at + size);
+    }
+    return true;
+}
+
+static PyObject *py_scan(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Py_ssize_t begin, end;
+    long long max_record_bytes;
+    Growing starts = {0};
+    PyObject *result = NULL;
+
+    if (!PyArg_ParseTuple(args, "y*nnL", &buffer, &begin, &end, &max_record_bytes))
+        return NULL;
+    if (begin < 0 || begin > end || end > buffer.len) {
+        PyErr_SetString(PyExc_IndexError, "the range is not inside the buffer");
+    } else {
+        int64_t at = begin;
+        PyThreadState *state = begin_loop((end - begin) / 8); /* most bytes are skipped */
+        bool enough = scan_records(buffer.buf, &at, end, max_record_bytes, &starts);
+        end_loop(state);
+        if (enough)
+            result = Py_BuildValue("NL", as_bytes(&starts, sizeof(int64_t)), (long long)at);
+        else
+            PyErr_NoMemory();
+    }
+    free(starts.items);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+static PyObject *py_examine(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    int stored, verify_crc;
+    long long max_record_bytes;
+
+    if (!PyArg_ParseTuple(args, "y*O&pLp", &buffer, take_longs, &starts, &stored, &max_record_bytes, &verify_crc))
+        return NULL;
+    Rules rules = {.stored = stored != 0, .verify_crc = verify_crc != 0, .max_record_bytes = max_record_bytes};
+    PyThreadState *state = begin_loop(buffer.len);
+    enum Verdict verdict = examine_records(&buffer, &starts, &rules);
+    end_loop(state);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return PyLong_FromLong(verdict);
+}
+
+static PyObject *py_are_of_topic(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer, topic;
+    Numbers starts;
+    Record record;
+    bool all = true;
+
+    if (!PyArg_ParseTuple(args, "y*O&y*", &buffer, take_longs, &starts, &topic))
+        return NULL;
+    Span wanted = {topic.buf, (const uint8_t *)topic.buf + topic.len};
+    PyThreadState *state = begin_loop(starts.count * FIXED_BYTES);
+    for (Py_ssize_t number = 0; all && number < starts.count; number++)
+        all = find_record(&buffer, long_at(&starts, number), &record) && are_same(part_of(&record, TOPIC), wanted);
+    end_loop(state);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    PyBuffer_Release(&topic);
+    return PyBool_FromLong(all);
+}
+
+static PyObject *py_stamp(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    PyObject *given[FIELDS];
+    Column fields[FIELDS];
+    int taken = 0;
+    bool done = false;
+
+    if (!PyArg_ParseTuple(args, "w*O&OOOOOOOOO", &buffer, take_longs, &starts, &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                          &given[6], &given[7], &given[8]))
+        return NULL;
+    while (taken < FIELDS && take_column(given[taken], starts.count, field_ranges[taken].least, field_ranges[taken].most, &fields[taken]))
+        taken++;
+    if (taken == FIELDS) {
+        PyThreadState *state = begin_loop(starts.count * PRODUCER_BYTES_AT);
+        done = stamp_records(&buffer, &starts, fields);
+        end_loop(state);
+    }
+    while (taken > 0)
+        release_column(&fields[--taken]);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return PyBool_FromLong(done);
+}
+
+static PyObject *py_queue_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer, entries;
+    Numbers starts;
+    PyObject *given[3];
+    Column order, offsets, times;
+    bool done = false;
+
+    if (!PyArg_ParseTuple(args, "y*O&OOOw*", &buffer, take_longs, &starts, &given[0], &given[1], &given[2], &entries))
+        return NULL;
+    bool is_ordered = !Py_IsNone(given[0]);
+    if (entries.len / ENTRY_BYTES == starts.count && (!is_ordered || take_column(given[0], starts.count, 0, starts.count, &order))) {
+        if (take_column(given[1], starts.count, INT64_MIN, INT64_MAX, &offsets)) {
+            if (take_column(given[2], starts.count, INT64_MIN, INT64_MAX, &times)) {
+                PyThreadState *state = begin_loop(starts.count * FIXED_BYTES);
+                done = make_entries(&buffer, &starts, is_ordered ? &order : NULL, &offsets, &times, entries.buf);
+                end_loop(state);
+                release_column(&times);
+            }
+            release_column(&offsets);
+        }
+        if (is_ordered)
+            release_column(&order);
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    PyBuffer_Release(&entries);
+    return PyBool_FromLong(done);
+}
+
+static PyObject *py_hash_keys(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    KeyHashes found = {0};
+    PyObject *result;
+
+    if (!PyArg_ParseTuple(args, "y*O&", &buffer, take_longs, &starts))
+        return NULL;
+    PyThreadState *state = begin_loop(starts.count * FIXED_BYTES);
+    bool done = hash_records(&buffer, &starts, &found);
+    end_loop(state);
+    if (done)
+        result = Py_BuildValue("NN", as_bytes(&found.hashes, sizeof(uint32_t)), as_bytes(&found.owners, sizeof(int64_t)));
+    else
+        result = found.no_memory ? PyErr_NoMemory() : Py_NewRef(Py_None);
+    free(found.hashes.items);
+    free(found.owners.items);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return result;
+}
+
+static PyObject *py_link(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Numbers slots, hashes, previous;
+    long long first;
+
+    if (!PyArg_ParseTuple(args, "O&O&LO&", take_u32s_to_fill, &slots, take_u32s, &hashes, &first, take_u32s_to_fill, &previous))
+        return NULL;
+    bool fits = slots.count >= 1 && slots.count <= UINT32_MAX && previous.count == hashes.count && first >= 0 && hashes.count <= UINT32_MAX &&
+                first <= (long long)UINT32_MAX - hashes.count;
+    if (fits) {
+        PyThreadState *state = begin_loop(hashes.count * 64); /* a slot is a line of the cache */
+        link_entries(u32s_of(&slots), (uint32_t)slots.count, u32s_of(&hashes), hashes.count, (uint32_t)first, u32s_of(&previous));
+        end_loop(state);
+    }
+    PyBuffer_Release(&slots.view);
+    PyBuffer_Release(&hashes.view);
+    PyBuffer_Release(&previous.view);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "an index has slots, and numbers of 32 bits for its entries");
+    Py_RETURN_NONE;
+}
+
+/* What each does is said in the stub, _native.pyi. */
+static PyMethodDef methods[] = {
+    {"crc32c", py_crc32c, METH_VARARGS, NULL},
+    {"crc32c_by_table", py_crc32c_by_table, METH_VARARGS, NULL},
+    {"crc32c_of_strings", py_crc32c_of_strings, METH_VARARGS, NULL},
+    {"crc32c_of_rows", py_crc32c_of_rows, METH_VARARGS, NULL},
+    {"scan", py_scan, METH_VARARGS, NULL},
+    {"examine", py_examine, METH_VARARGS, NULL},
+    {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},
+    {"stamp", py_stamp, METH_VARARGS, NULL},
+    {"queue_entries", py_queue_entries, METH_VARARGS, NULL},
+    {"hash_keys", py_hash_keys, METH_VARARGS, NULL},
+    {"link", py_link, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "litemq.format._native",
+    .m_doc = "The loops of litemq.format, compiled.",
+    .m_size = 0,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    fill_crc_tables();
+#ifdef HAS_CRC_INSTRUCTION
+    if (HAS_CRC_INSTRUCTION)
+        advance = advance_by_instruction;
+#endif
+    PyObject *self = PyModule_Create(&module);
+    if (self != NULL && (PyModule_AddIntConstant(self, "NO_VERDICT", NO_VERDICT) != 0 || PyModule_AddIntConstant(self, "SOUND", SOUND) != 0 ||
+                         PyModule_AddIntConstant(self, "ALIKE", ALIKE) != 0)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return self;
+}

@@ -1,0 +1,66 @@
+"""The loops in C. Arrays are contiguous, of the width that is said; what is to be filled is the last argument, and as long as the others.
+
+A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.format.record import Buffer
+
+_Bytes: TypeAlias = Buffer | npt.NDArray[np.uint8]
+_Longs: TypeAlias = npt.NDArray[np.int64]
+
+NO_VERDICT: int
+SOUND: int
+ALIKE: int
+
+def crc32c(data: _Bytes, before: int = 0, /) -> int:
+    """The checksum of what has the checksum ``before``, and then these bytes."""
+
+def crc32c_by_table(data: _Bytes, before: int = 0, /) -> int:
+    """The same, as a processor without an instruction for it computes it."""
+
+def crc32c_of_strings(data: _Bytes, positions: _Longs, lengths: _Longs, before: int, crcs: npt.NDArray[np.uint32], /) -> None:
+    """The checksums of what has the checksum ``before`` and then one of the strings."""
+
+def crc32c_of_rows(rows: npt.NDArray[np.uint8], width: int, crcs: npt.NDArray[np.uint32], /) -> None:
+    """The checksums of the rows of a matrix."""
+
+def scan(buffer: Buffer, begin: int, end: int, max_record_bytes: int, /) -> tuple[bytearray, int]:
+    """The starts of the records of version 2, as the bytes of int64, and where their chain ends."""
+
+def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int, verify_crc: bool, /) -> int:
+    """``SOUND`` if every record surely follows every rule, ``ALIKE`` if all have the same tags and properties besides."""
+
+def are_of_topic(buffer: Buffer, starts: _Longs, topic: bytes, /) -> bool:
+    """Whether all of some valid records were written for one topic."""
+
+def stamp(
+    buffer: Buffer,
+    starts: _Longs,
+    commitlog_offsets: _Longs | int,
+    queue_offsets: _Longs | int,
+    topic_ids: _Longs | int,
+    queue_ids: _Longs | int,
+    store_timestamp: _Longs | int,
+    epoch: _Longs | int,
+    kinds: _Longs | int,
+    origins: _Longs | int,
+    consume_counts: _Longs | int,
+    /,
+) -> bool:
+    """Write the broker's fields and their checksum into all records; into none, where a value is not as it should be."""
+
+def queue_entries(
+    buffer: Buffer, starts: _Longs, order: _Longs | None, commitlog_offsets: _Longs, store_timestamps: _Longs | int, entries: _Bytes, /
+) -> bool:
+    """The records' queue entries, in their own order or in the one that is given."""
+
+def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] | None:
+    """The hashes of ids and keys, as the bytes of uint32, and the numbers of their records, as those of int64."""
+
+def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
+    """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""
