@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from litemq.errors import CorruptStoreError
 from litemq.format.check import explain, find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.scan import ScanStop, scan
-from litemq.storage.commitlog import CommitLog
+from litemq.storage.segment import Segment
 
-__all__ = ["Window", "read_log"]
+__all__ = ["SegmentedLog", "Window", "read_log"]
 
 _WINDOW = 4 << 20
+
+
+class SegmentedLog(Protocol):
+    """Whatever knows which segment holds an offset: a log that is open, or the files of one that somebody else has open."""
+
+    def segment_of(self, offset: int) -> Segment: ...
 
 
 class Window(NamedTuple):
@@ -24,7 +30,7 @@ class Window(NamedTuple):
     columns: RecordColumns
 
 
-def read_log(log: CommitLog, begin: int, end: int, *, verify_crc: bool = True) -> Iterator[Window]:
+def read_log(log: SegmentedLog, begin: int, end: int, *, verify_crc: bool = True) -> Iterator[Window]:
     """The records that stand from ``begin`` to ``end``, both borders of records. Raises ``CorruptStoreError`` where one is damaged."""
     window = _WINDOW
     at = begin
