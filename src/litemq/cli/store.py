@@ -1,33 +1,47 @@
-"""``litemq store``: look at a data directory without a broker."""
+"""``litemq store``: look at a data directory without a broker, and carry messages out of it and into it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from litemq.cli.output import OutputFormat, write_json
+from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError
+from litemq.storage.export_v1 import export_messages
+from litemq.storage.import_v1 import import_messages
 from litemq.storage.inspect import Inspected, inspect_file
 from litemq.storage.verify import verify_directory
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at a data directory without a broker.", no_args_is_help=True)
+app = typer.Typer(help="Look at a data directory, and carry messages out of it and into it, without a broker.", no_args_is_help=True)
 
 Format = Annotated[OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, or JSON for programs.")]
 
 
+class RecordVersion(StrEnum):
+    """What ``--record-version`` takes: the layouts in which messages travel outside of a data directory."""
+
+    ONE = "1"
+
+
+Version = Annotated[RecordVersion, typer.Option("--record-version", help="The records' layout: 1 is the original one.")]
+
+
 @app.callback()
 def store() -> None:
-    """Look at a data directory without a broker."""
+    """Look at a data directory, and carry messages out of it and into it, without a broker."""
 
 
 @app.command("inspect")
@@ -117,8 +131,7 @@ def verify(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Check a data directory whole, and name what is damaged by file and byte. Exits with 1 when anything is."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         task = progress.add_task("verify")
         found = verify_directory(directory, after_file=lambda path: progress.update(task, description=f"verify {path.name}"))
     if output is OutputFormat.JSON:
@@ -140,3 +153,55 @@ def verify(
         sys.stdout.write(f"{looked_at}: {verdict}\n")
     if found.findings:
         raise typer.Exit(1)
+
+
+@app.command("export")
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    record_version: Version,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only the messages of this topic.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")] = False,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Write the messages of a data directory to a file. Nothing in the directory is changed, and a running broker is not disturbed."""
+    with _steps() as show:
+        done = export_messages(directory, file, topic=topic, overwrite=force, after_window=lambda read, total: show("export", read, total))
+    _print_carried("exported", done.messages, done.topics, done.bytes, record_version, output)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of records, one behind another.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory that no broker has open; made if it is missing.")],
+    record_version: Version,
+    queues: Annotated[
+        int, typer.Option("--queues", min=1, max=65536, help="Queues of a topic that is created, if FILE names no more.")
+    ] = 4,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Append the messages of a file to a data directory. The whole file is checked first: if it is damaged, nothing is changed."""
+    with _steps() as show:
+        done = import_messages(file, directory, SystemClock(), queues=queues, after_batch=show)
+    _print_carried("imported", done.messages, done.topics, done.bytes, record_version, output)
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    """On standard error, and gone when it is done; nothing at all where that is no terminal."""
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows the step that is under way, and how much of it is done."""
+    with _progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda step, done, total: progress.update(task, description=step, completed=done, total=total)
+
+
+def _print_carried(verb: str, messages: int, topics: int, size: int, version: RecordVersion, output: OutputFormat) -> None:
+    if output is OutputFormat.JSON:
+        write_json({"messages": messages, "topics": topics, "bytes": size, "record_version": int(version)})
+    else:
+        sys.stdout.write(f"{verb} {messages} messages of {topics} topics: {size} bytes of records, version {version}\n")

@@ -24,9 +24,9 @@ from litemq.format.limits import (
 )
 from litemq.format.record import FIXED_BYTES, PRODUCER_BYTES_AT, SEVERAL_TAGS, STAMPED_BYTES_AT, Buffer, Problem, Stage, decode_record
 from litemq.format.scan import ScanStop, scan
-from litemq.format.strings import ListColumn, Strings, all_alike, all_utf8, maybe_repeated_names, nonascii, rows_at, spread
+from litemq.format.strings import ListColumn, StringLists, Strings, all_alike, all_utf8, maybe_repeated_names, nonascii, rows_at, spread
 
-__all__ = ["are_of_topic", "check_batch", "explain", "find_faults"]
+__all__ = ["are_of_topic", "check_batch", "explain", "find_faults", "tag_hashes"]
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -113,6 +113,17 @@ def _wrong_crcs(columns: RecordColumns, stage: Stage) -> Marks:
     return marks
 
 
+def tag_hashes(data: npt.NDArray[np.uint8], tags: StringLists) -> npt.NDArray[np.uint32]:
+    """The tag hash of every record: ``record.hash_tags`` for a column of tags."""
+    counts = tags.counts
+    expected = np.where(counts > 1, np.uint32(SEVERAL_TAGS), np.uint32(0))
+    single = np.flatnonzero(counts == 1)
+    hashes = crc32c_of_strings(data, *tags.strings.chosen(tags.offsets[single]))
+    hashes[(hashes == 0) | (hashes == SEVERAL_TAGS)] = 1
+    expected[single] = hashes
+    return expected
+
+
 class _Check:
     """One batch under examination."""
 
@@ -167,14 +178,7 @@ class _Check:
             marks |= True if expected_for_all is None else claimed != expected_for_all
         elif not self._few_tags_are_sound(claimed):
             self._mark_lists(marks, tags, MAX_TAG_BYTES)
-            lists = tags.lists
-            counts = lists.counts
-            expected = np.where(counts > 1, np.uint32(SEVERAL_TAGS), np.uint32(0))
-            single = np.flatnonzero(counts == 1)
-            hashes = crc32c_of_strings(self.columns.data, *lists.strings.chosen(lists.offsets[single]))
-            hashes[(hashes == 0) | (hashes == SEVERAL_TAGS)] = 1
-            expected[single] = hashes
-            marks |= claimed != expected
+            marks |= claimed != tag_hashes(self.columns.data, tags.lists)
 
     def _few_tags_are_sound(self, claimed: npt.NDArray[np.uint32]) -> bool:
         """The quick yes where a few tags are repeated over and over: all records that claim one hash have the same tags."""

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from litemq.format.crc import crc32c
 from litemq.storage.files import Disk
 
-__all__ = ["Checkpoint", "CheckpointFile"]
+__all__ = ["Checkpoint", "CheckpointFile", "read_checkpoint"]
 
 _MAGIC: Final = 0x4C4D5143
 _SLOT: Final = struct.Struct(
@@ -73,12 +73,7 @@ class CheckpointFile:
         self._file = disk.open(path, create=True)
         if not existed:
             disk.sync_directory(path.parent)
-        self._counter, self.latest = self._load()
-
-    def _load(self) -> tuple[int, Checkpoint | None]:
-        """The later of the slots that are whole; ``None`` where neither is."""
-        whole = [_SLOT.unpack(raw) for raw in self._slots() if _is_whole(raw)]
-        return max(((counter, Checkpoint(*fields)) for _, _, counter, *fields in whole), default=(0, None))
+        self._counter, self.latest = _later_of(self._slots())
 
     @property
     def damaged_slots(self) -> list[int]:
@@ -96,6 +91,18 @@ class CheckpointFile:
         self._file.write(raw, self._counter % 2 * _BLOCK)
         self._file.sync()
         self.latest = checkpoint
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """What a file says that somebody else may be writing; ``None`` where no slot is whole."""
+    raw = path.read_bytes()
+    return _later_of([raw[slot * _BLOCK : slot * _BLOCK + _SLOT.size] for slot in (0, 1)])[1]
+
+
+def _later_of(slots: list[bytes]) -> tuple[int, Checkpoint | None]:
+    """The later of the slots that are whole, behind its counter; ``None`` where neither is."""
+    whole = [_SLOT.unpack(raw) for raw in slots if _is_whole(raw)]
+    return max(((counter, Checkpoint(*fields)) for _, _, counter, *fields in whole), default=(0, None))
 
 
 def _is_whole(raw: bytes) -> bool:

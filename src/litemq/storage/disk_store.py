@@ -34,9 +34,9 @@ from litemq.storage.log_reader import Window, read_log
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queue_reader import DamagedQueueError, QueueReader
 from litemq.storage.queues import Queues
-from litemq.storage.replay import QueueRebuild, controls_of, replay_into_queues, replay_into_state
+from litemq.storage.replay import QueueRebuild, controls_of, read_snapshot, replay_into_queues, replay_into_state
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
-from litemq.storage.snapshot import SnapshotReader, snapshot_begin, snapshot_rest
+from litemq.storage.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended
@@ -103,16 +103,7 @@ class DiskStore:
             begin = self._find_snapshot()  # the checkpoint is lost, and so is the beginning of the log
         if begin < 0:
             return State(), 0, True
-        reader = SnapshotReader(begin)
-        for window in read_log(self._log, begin, self._log.end):
-            for _, control in controls_of(window.columns):
-                try:
-                    rows = reader.take(control)
-                except ValueError as error:
-                    raise self._corrupt(begin, str(error)) from None
-                if rows is not None and reader.as_of is not None:
-                    return State.from_rows(rows), reader.as_of, True
-        raise self._corrupt(begin, "the log ends inside the snapshot")
+        return *read_snapshot(self._log, begin, self._log.end), True
 
     def _corrupt(self, log_offset: int, reason: str) -> CorruptStoreError:
         segment = self._log.segment_of(log_offset)

@@ -20,7 +20,7 @@ from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
 from litemq.storage.files import Disk
 
-__all__ = ["Epoch", "EpochFile"]
+__all__ = ["Epoch", "EpochFile", "read_epochs"]
 
 _ENTRY: Final = struct.Struct(">IIqH46s")
 
@@ -47,18 +47,10 @@ class EpochFile:
 
     def _load(self) -> list[Epoch]:
         raw = self._file.read(self._file.size, 0)
-        entries: list[Epoch] = []
-        for at in range(0, len(raw), _ENTRY.size):
-            piece = raw[at : at + _ENTRY.size]
-            if len(piece) < _ENTRY.size or struct.unpack(">I", piece[:4])[0] != crc32c(piece[4:]):
-                if at + _ENTRY.size < len(raw):
-                    raise CorruptStoreError(str(self._file.path), at, "the checksum of an epoch does not fit")
-                # The last entry was being written when the power went: nothing of its epoch was ever acknowledged.
-                self._file.truncate(at)
-                self._file.sync()
-                break
-            _, number, start_offset, length, host = _ENTRY.unpack(piece)
-            entries.append(Epoch(number, start_offset, host[:length].decode(errors="replace")))
+        entries = _parse(raw, self._file.path)
+        if len(entries) * _ENTRY.size < len(raw):
+            self._file.truncate(len(entries) * _ENTRY.size)
+            self._file.sync()
         return entries
 
     @property
@@ -75,3 +67,21 @@ class EpochFile:
         epoch = Epoch(number, start_offset, name.decode())
         self.entries.append(epoch)
         return epoch
+
+
+def read_epochs(path: Path) -> list[Epoch]:
+    """The entries of a file that somebody else may be writing: nothing is changed, and a last entry that is not whole is none."""
+    return _parse(path.read_bytes(), path)
+
+
+def _parse(raw: bytes, path: Path) -> list[Epoch]:
+    entries: list[Epoch] = []
+    for at in range(0, len(raw), _ENTRY.size):
+        piece = raw[at : at + _ENTRY.size]
+        if len(piece) < _ENTRY.size or struct.unpack(">I", piece[:4])[0] != crc32c(piece[4:]):
+            if at + _ENTRY.size < len(raw):
+                raise CorruptStoreError(str(path), at, "the checksum of an epoch does not fit")
+            break  # the last entry was being written when the power went: nothing of its epoch was ever acknowledged
+        _, number, start_offset, length, host = _ENTRY.unpack(piece)
+        entries.append(Epoch(number, start_offset, host[:length].decode(errors="replace")))
+    return entries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,17 @@ from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import MAGIC, decode_record
 from litemq.format.scan import ScanStop, scan
-from litemq.storage.commitlog import CommitLog
 from litemq.storage.segment import Segment
 
-__all__ = ["Window", "is_record_at", "possible_records", "read_log"]
+__all__ = ["SegmentedLog", "Window", "is_record_at", "possible_records", "read_log"]
 
 _WINDOW = 4 << 20
+
+
+class SegmentedLog(Protocol):
+    """Whatever knows which segment holds an offset: a log that is open, or the files of one that somebody else has open."""
+
+    def segment_of(self, offset: int) -> Segment: ...
 
 
 class Window(NamedTuple):
@@ -34,7 +39,7 @@ def _refuse(error: CorruptStoreError) -> NoReturn:
 
 
 def read_log(
-    log: CommitLog,
+    log: SegmentedLog,
     begin: int,
     end: int,
     *,

@@ -8,16 +8,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from litemq.errors import CorruptStoreError
 from litemq.format.columns import RecordColumns
 from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
 from litemq.proto.control_pb2 import Control
-from litemq.storage.log_reader import Window
+from litemq.storage.log_reader import SegmentedLog, Window, read_log
 from litemq.storage.queues import Queues
+from litemq.storage.snapshot import SnapshotReader
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.changes import Changes
 from litemq.types import RecordKind
 
-__all__ = ["QueueRebuild", "controls_of", "replay_into_queues", "replay_into_state"]
+__all__ = ["QueueRebuild", "controls_of", "read_snapshot", "replay_into_queues", "replay_into_state"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -35,6 +37,23 @@ def controls_of(columns: RecordColumns) -> list[_NumberedControl]:
     begins, lengths = columns.part("body")
     pieces = zip(which.tolist(), begins[which].tolist(), lengths[which].tolist(), strict=True)
     return [_NumberedControl(number, Control.FromString(bytes(columns.buffer[at : at + length]))) for number, at, length in pieces]
+
+
+def read_snapshot(log: SegmentedLog, begin: int, end: int) -> tuple[State, int]:
+    """The state that the snapshot which begins at a log offset tells, and the offset from which on records must be applied to it."""
+    reader = SnapshotReader(begin)
+    try:
+        for window in read_log(log, begin, end):
+            for _, control in controls_of(window.columns):
+                rows = reader.take(control)
+                if rows is not None and reader.as_of is not None:
+                    return State.from_rows(rows), reader.as_of
+    except ValueError as error:
+        reason = str(error)
+    else:
+        reason = "the log ends inside the snapshot"
+    segment = log.segment_of(begin)
+    raise CorruptStoreError(str(segment.file.path), begin - segment.start, reason)
 
 
 def replay_into_state(window: Window, state: State, changes: Changes) -> None:

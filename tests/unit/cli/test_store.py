@@ -1,11 +1,15 @@
 """``litemq store``: what the original reader showed, and damage by its place."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from litemq.__main__ import EXIT_INTERRUPTED
+from litemq.cli import main as main_module
 from litemq.cli.main import app
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
@@ -112,3 +116,93 @@ def test_verify_names_each_damage(directory: Path, name: str, at: int, place: in
 
 def test_verify_wants_a_data_directory(tmp_path: Path) -> None:
     assert isinstance(RUNNER.invoke(app, ["store", "verify", str(tmp_path)]).exception, InvalidArgumentError)
+
+
+def _export(*arguments: object) -> list[str]:
+    return ["store", "export", *map(str, arguments), "--record-version", "1"]
+
+
+def _import(*arguments: object) -> list[str]:
+    return ["store", "import", *map(str, arguments), "--record-version", "1"]
+
+
+def test_export_and_import_carry_messages_to_another_directory(tmp_path: Path, directory: Path) -> None:
+    file, copy = tmp_path / "file", tmp_path / "copy"
+    DiskStore(copy, CONFIG, FakeClock(), host="there").close()
+    exported = RUNNER.invoke(app, _export(directory, file))
+    size = file.stat().st_size
+    assert (exported.exit_code, exported.stdout, exported.stderr) == (
+        0,
+        f"exported 400 messages of 1 topics: {size} bytes of records, version 1\n",
+        "",
+    )
+    imported = RUNNER.invoke(app, _import(file, copy, "--format", "json", "--queues", 7))
+    assert (imported.exit_code, imported.stderr) == (0, "")
+    assert json.loads(imported.stdout) == {"messages": 400, "topics": 1, "bytes": size, "record_version": 1}
+    again = RUNNER.invoke(app, _export(copy, tmp_path / "again", "--topic", "test_topic", "--format", "json"))
+    assert json.loads(again.stdout)["messages"] == 400
+    shown = json.loads(RUNNER.invoke(app, ["store", "inspect", str(tmp_path / "again"), "--format", "json"]).stdout)
+    assert [one["message_id"] for one in shown] == [f"id-{n}" for n in range(400)]
+    store = DiskStore(copy, CONFIG, FakeClock())
+    assert store.create_topic("test_topic").queues == 7
+    store.close()
+
+
+def test_export_overwrites_only_when_told_to(tmp_path: Path, directory: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"mine")
+    assert isinstance(RUNNER.invoke(app, _export(directory, file)).exception, InvalidArgumentError)
+    assert file.read_bytes() == b"mine"
+    assert RUNNER.invoke(app, _export(directory, file, "--force")).exit_code == 0
+    assert file.read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("command", ["export", "import"])
+@pytest.mark.parametrize(
+    ("version", "says"), [([], "Missing option '--record-version'"), (["--record-version", "2"], "'2' is not one of '1'")]
+)
+def test_the_version_must_be_said(tmp_path: Path, command: str, version: list[str], says: str) -> None:
+    result = RUNNER.invoke(app, ["store", command, "one", "two", *version], env={"COLUMNS": "200"})
+    assert result.exit_code == main_module.EXIT_USAGE
+    assert says in result.output
+
+
+_INTERRUPTED = """
+import os, signal, sys
+import {module} as module
+from litemq.__main__ import main
+
+original = module.{function}
+
+def interrupting(*arguments, **options):
+    result = original(*arguments, **options)
+    module.{function} = original
+    os.kill(os.getpid(), signal.SIGINT)
+    return result
+
+module.{function} = interrupting
+main()
+"""
+
+
+def _run_interrupted(module: str, function: str, arguments: list[str]) -> None:
+    program = _INTERRUPTED.format(module=module, function=function)
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (EXIT_INTERRUPTED, "", "")
+
+
+def test_ctrl_c_leaves_no_half_file(tmp_path: Path, directory: Path) -> None:
+    _run_interrupted("litemq.storage.export_v1", "downgrade", _export(directory, tmp_path / "file"))
+    assert list(tmp_path.iterdir()) == [directory]
+
+
+def test_ctrl_c_in_an_import_leaves_a_sound_directory(tmp_path: Path, directory: Path) -> None:
+    assert RUNNER.invoke(app, _export(directory, tmp_path / "file")).exit_code == 0
+    # In the middle of the first append: the log has it, the queues do not.
+    _run_interrupted("litemq.storage.commitlog", "CommitLog.write", _import(tmp_path / "file", directory))
+    store = DiskStore(directory, CONFIG, FakeClock())
+    topic = store.create_topic("test_topic")
+    appended = store.append(bytearray(encode_record(Record("test_topic"))), topic.topic_id, 0)
+    assert appended.queue_offsets.tolist() == [800]
+    store.close()
+    assert RUNNER.invoke(app, ["store", "verify", str(directory)]).exit_code == 0

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from litemq.format.crc import crc32c
-from litemq.storage.checkpoint import Checkpoint, CheckpointFile
+from litemq.storage.checkpoint import Checkpoint, CheckpointFile, read_checkpoint
 from litemq.storage.files import DISK
 
 ONE = Checkpoint(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -59,3 +59,15 @@ def test_without_a_whole_slot_there_is_none(tmp_path: Path) -> None:
     file = CheckpointFile(DISK, tmp_path / "checkpoint")
     assert file.latest is None
     assert file.damaged_slots == [0, 1]
+
+
+def test_reading_alone_finds_the_later_whole_slot(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    file = CheckpointFile(DISK, path)
+    assert read_checkpoint(path) is None
+    file.write(ONE)
+    assert read_checkpoint(path) == ONE
+    file.write(TWO)
+    assert read_checkpoint(path) == TWO
+    path.write_bytes(bytes(128) + path.read_bytes()[128:])
+    assert read_checkpoint(path) == ONE

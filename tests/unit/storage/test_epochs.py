@@ -6,7 +6,7 @@ import pytest
 
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
-from litemq.storage.epochs import Epoch, EpochFile
+from litemq.storage.epochs import Epoch, EpochFile, read_epochs
 from litemq.storage.files import DISK
 
 
@@ -50,3 +50,15 @@ def test_damage_before_the_last_entry_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorruptStoreError) as caught:
         EpochFile(DISK, path)
     assert (caught.value.path, caught.value.offset) == (str(path), 64)
+
+
+def test_reading_alone_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "epochs"
+    file = EpochFile(DISK, path)
+    file.begin(0, "a")
+    file.begin(1, "b")
+    assert read_epochs(path) == [Epoch(1, 0, "a"), Epoch(2, 1, "b")]
+    torn = path.read_bytes()[:100]
+    path.write_bytes(torn)
+    assert read_epochs(path) == [Epoch(1, 0, "a")]
+    assert path.read_bytes() == torn

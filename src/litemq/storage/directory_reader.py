@@ -1,0 +1,110 @@
+"""A data directory as it lies on disk: read without a lock, whoever has it open, and never changed.
+
+What may be read ends at the confirmed offset of the checkpoint; below it no byte changes any more. Only retention takes something away, a
+whole segment at a time: then the reader says so, and reading can begin anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from pathlib import Path
+
+from litemq.errors import CorruptStoreError, InvalidArgumentError, StorageError
+from litemq.storage.checkpoint import Checkpoint, read_checkpoint
+from litemq.storage.epochs import read_epochs
+from litemq.storage.files import DISK, OpenFile
+from litemq.storage.log_reader import read_log
+from litemq.storage.replay import controls_of, read_snapshot
+from litemq.storage.segment import Segment, segment_path
+from litemq.storage.state import State
+
+__all__ = ["DirectoryReader", "find_segment_starts"]
+
+
+def find_segment_starts(directory: Path) -> list[int]:
+    """Where the segments of a data directory begin, rising."""
+    return sorted(int(path.name) for path in (directory / "commitlog").iterdir() if re.fullmatch("[0-9]{20}", path.name))
+
+
+class DirectoryReader:
+    """The log of a data directory up to what was confirmed when this was made, and what else is needed to understand its records."""
+
+    def __init__(self, directory: Path) -> None:
+        if not (directory / "commitlog").is_dir():
+            raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
+        self._directory = directory
+        try:
+            # In this order: whatever the checkpoint knows of was written before it.
+            self._checkpoint = self._read_checkpoint()
+            self._epochs = {epoch.number: epoch.host for epoch in read_epochs(directory / "epochs")}
+            self._starts = find_segment_starts(directory)
+        except FileNotFoundError as error:
+            raise CorruptStoreError(str(error.filename), 0, "the file is missing") from None
+        except OSError as error:
+            raise InvalidArgumentError(f"cannot read {error.filename}: {error.strerror}") from error
+        if self.confirmed > 0 and (not self._starts or self._starts[0] > self.confirmed):
+            raise CorruptStoreError(str(directory / "commitlog"), self.confirmed, "the log is gone up to here, and it was confirmed")
+        self._segment: Segment | None = None
+
+    def _read_checkpoint(self) -> Checkpoint:
+        path = self._directory / "checkpoint"
+        found = read_checkpoint(path)
+        if found is None:
+            raise CorruptStoreError(str(path), 0, "neither slot is whole, so nothing is known to be confirmed")
+        return found
+
+    @property
+    def start(self) -> int:
+        """The offset of the oldest byte that is kept."""
+        return self._starts[0] if self._starts else self.confirmed
+
+    @property
+    def confirmed(self) -> int:
+        """Everything below it may be read."""
+        return self._checkpoint.confirmed
+
+    def host(self, epoch: int) -> str:
+        """Who wrote the records of an epoch."""
+        if epoch not in self._epochs:
+            raise CorruptStoreError(str(self._directory / "epochs"), 0, f"it has no entry for epoch {epoch}")
+        return self._epochs[epoch]
+
+    def segment_of(self, offset: int) -> Segment:
+        """The segment that holds an offset. Only one is held open: a segment that retention takes gives its space back soon."""
+        if self._segment is None or not self._segment.start <= offset < self._segment.end:
+            self._segment = self._open(offset)
+        return self._segment
+
+    def _open(self, offset: int) -> Segment:
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0:
+            raise CorruptStoreError(str(self._directory / "commitlog"), offset, "the segment is missing")
+        path = segment_path(self._directory / "commitlog", self._starts[at])
+        try:
+            file = OpenFile(DISK, path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            raise StorageError(f"{path} is gone: retention took it while it was being read; begin again") from None
+        except OSError as error:
+            raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
+        segment = Segment(file, self._starts[at], file.size)
+        if offset >= segment.end:
+            raise CorruptStoreError(str(path), file.size, f"the log ends here, and {self.confirmed} was confirmed")
+        return segment
+
+    def state(self) -> State:
+        """The topics, and each queue's least offset: the latest snapshot, and what was changed since. How far the queues go is not in it."""
+        state, begin = self._read_snapshot()
+        for window in read_log(self, max(begin, self.start), self.confirmed, verify_crc=False):
+            for _, control in controls_of(window.columns):
+                state.apply(control)
+        return state
+
+    def _read_snapshot(self) -> tuple[State, int]:
+        begin = self._checkpoint.snapshot
+        if begin < 0:
+            if self.start > 0:
+                raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and no snapshot is known")
+            return State(), 0
+        return read_snapshot(self, begin, self.confirmed)
