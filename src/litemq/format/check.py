@@ -12,7 +12,7 @@ import numpy.typing as npt
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format import native
 from litemq.format.alike import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
-from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word
+from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word, sizes_between
 from litemq.format.crc import crc32c_of_records, crc32c_of_rows, crc32c_of_strings
 from litemq.format.header import faulty_headers
 from litemq.format.limits import (
@@ -44,6 +44,7 @@ def check_batch(buffer: Buffer, *, stage: Stage = Stage.SENT, limits: RecordLimi
         raise explain(buffer, int(found.starts[faults[0]]), stage=stage, limits=limits)
     if found.stop is not ScanStop.END:
         raise explain(buffer, found.end, stage=stage, limits=limits)
+    columns.sizes = sizes_between(found.starts, found.end)
     return columns
 
 

@@ -104,6 +104,15 @@ class Word(IntEnum):
     BODY = 35
 
 
+def sizes_between(starts: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.int64]:
+    """The sizes of records that stand one behind another, the last of them before ``end``."""
+    sizes = np.empty_like(starts)
+    if starts.size:
+        np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+        sizes[-1] = end - starts[-1]
+    return sizes
+
+
 class RecordColumns:
     """The records that begin at ``starts`` in a buffer. Every start must come from a scan: 144 bytes and the whole record are there."""
 

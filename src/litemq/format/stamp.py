@@ -152,18 +152,18 @@ def _halves(high: Longs | int, low: Longs | int) -> npt.NDArray[np.uint64] | int
 
 
 def queue_entries(
-    columns: RecordColumns, runs: QueueRuns, *, commitlog_offsets: Longs, store_timestamps: Longs | int
+    columns: RecordColumns, runs: QueueRuns | None, *, commitlog_offsets: Longs, store_timestamps: Longs | int
 ) -> npt.NDArray[np.void]:
-    """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``."""
-    in_order = runs.topic_ids.size <= 1
+    """The records' queue entries, in the order of ``runs``: queue g's are ``[bounds[g] : bounds[g + 1]]``. ``None``: all are of one queue."""
+    order = None if runs is None or runs.topic_ids.size <= 1 else runs.order
     if native.enabled:
         filled = np.empty(len(columns) * QUEUE_ENTRY.itemsize, np.uint8)
         times = store_timestamps if isinstance(store_timestamps, int) else np.ascontiguousarray(store_timestamps, np.int64)
-        if native.loops.queue_entries(columns.buffer, columns.starts, None if in_order else runs.order, commitlog_offsets, times, filled):
+        if native.loops.queue_entries(columns.buffer, columns.starts, order, commitlog_offsets, times, filled):
             return filled.view(QUEUE_ENTRY)
     entries = np.empty(len(columns), QUEUE_ENTRY)
     entries["log_offset"] = commitlog_offsets
     entries["size"] = columns.sizes
     entries["tag_hash"] = columns.tag_hashes
     entries["store_timestamp"] = store_timestamps
-    return entries if in_order else entries[runs.order]
+    return entries if order is None else entries[order]

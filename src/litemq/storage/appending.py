@@ -12,7 +12,7 @@ from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import encode_record
-from litemq.format.stamp import QueueRuns, one_queue_run, queue_entries, queue_runs, stamp_batch
+from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.proto.control_pb2 import Control, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State
 from litemq.types import Record, RecordKind, check_name
@@ -25,23 +25,24 @@ _MOST_QUEUES = 65536
 
 
 class Batch(NamedTuple):
-    """Valid records of one topic, and the queue of each."""
+    """Valid records of one topic, and the queue of each; ``runs`` groups them where there are several queues."""
 
     columns: RecordColumns
-    runs: QueueRuns
+    runs: QueueRuns | None
     topic_id: int
     queue_ids: Longs | int
     kind: RecordKind
 
 
 class Stamped(NamedTuple):
-    """A batch's places in its queues, and its entries there, grouped by queue."""
+    """A batch's places in its queues, and its entries there: those of queue g are ``entries[bounds[g] : bounds[g + 1]]``."""
 
     keys: list[QueueKey]
     firsts: list[int]
     nexts: list[int]
     queue_offsets: Longs
     entries: npt.NDArray[np.void]
+    bounds: list[int]
 
 
 def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs | int, limits: RecordLimits) -> Batch:
@@ -58,7 +59,7 @@ def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs 
     if not are_of_topic(columns, facts.name.encode()):
         raise InvalidArgumentError(f"a record in the batch is not of topic {facts.name!r}")
     if isinstance(queue_ids, int):
-        return Batch(columns, one_queue_run(topic_id, queue_ids, len(columns)), topic_id, queue_ids, RecordKind.MESSAGE)
+        return Batch(columns, None, topic_id, queue_ids, RecordKind.MESSAGE)
     if queue_ids.shape != (len(columns),):
         raise InvalidArgumentError(f"{queue_ids.size} queues for {len(columns)} records")
     return Batch(columns, queue_runs(np.full(len(columns), topic_id), queue_ids), topic_id, queue_ids, RecordKind.MESSAGE)
@@ -68,22 +69,25 @@ def control_batch(control: Control, now_ms: int) -> Batch:
     """A change, as the one record that says it."""
     record = Record(CONTROL_TOPIC, control.SerializeToString(deterministic=True), born_timestamp=now_ms)
     columns = check_batch(bytearray(encode_record(record, limits=STORED_LIMITS)), limits=STORED_LIMITS)
-    return Batch(columns, one_queue_run(CONTROL_TOPIC_ID, 0, 1), CONTROL_TOPIC_ID, 0, RecordKind.CONTROL)
+    return Batch(columns, None, CONTROL_TOPIC_ID, 0, RecordKind.CONTROL)
 
 
 def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, epoch: int) -> Stamped:
     """Write the broker's fields into the records, at the next offsets of their queues."""
     runs = batch.runs
-    keys = list(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist()))
-    firsts = [state.next.get(key, 0) for key in keys]
-    if len(keys) == 1:
-        count = len(batch.columns)
-        queue_offsets = np.arange(firsts[0], firsts[0] + count)
-        nexts = [firsts[0] + count]
+    if runs is None:
+        key = QueueKey(batch.topic_id, int(batch.queue_ids))
+        first = state.next.get(key, 0)
+        following = first + len(batch.columns)
+        queue_offsets = np.arange(first, following)
+        keys, firsts, nexts, bounds = [key], [first], [following], [0, len(batch.columns)]
     else:
+        keys = list(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist()))
+        firsts = [state.next.get(key, 0) for key in keys]
         begins = np.array(firsts)
         queue_offsets = runs.offsets_from(begins)
         nexts = (begins + runs.bounds[1:] - runs.bounds[:-1]).tolist()
+        bounds = runs.bounds.tolist()
     stamp_batch(
         batch.columns,
         commitlog_offsets=log_offsets,
@@ -95,7 +99,7 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
         kinds=batch.kind,
     )
     entries = queue_entries(batch.columns, runs, commitlog_offsets=log_offsets, store_timestamps=store_timestamp)
-    return Stamped(keys, firsts, nexts, queue_offsets, entries)
+    return Stamped(keys, firsts, nexts, queue_offsets, entries, bounds)
 
 
 def creation_of(state: State, name: str, queues: int) -> Control:

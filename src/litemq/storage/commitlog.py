@@ -56,10 +56,11 @@ class CommitLog:
 
     def place(self, sizes: Longs) -> Longs:
         """Where records of these sizes will stand if they are written next."""
-        if sizes.size and int(sizes.max()) > self._segment_bytes:
-            raise InvalidArgumentError(f"a record of {int(sizes.max())} bytes does not fit a segment of {self._segment_bytes}")
-        offsets = np.cumsum(sizes) - sizes + self.end
+        offsets = np.cumsum(sizes)
+        offsets += self.end - sizes
         segment_end = self._segment_end()
+        if sizes.size and int(offsets[-1] + sizes[-1]) > segment_end and int(sizes.max()) > self._segment_bytes:
+            raise InvalidArgumentError(f"a record of {int(sizes.max())} bytes does not fit a segment of {self._segment_bytes}")
         first = 0
         while first < offsets.size and int(offsets[-1] + sizes[-1]) > segment_end:
             first += int(np.searchsorted(offsets[first:] + sizes[first:], segment_end, side="right"))
@@ -80,13 +81,24 @@ class CommitLog:
         All of them are written, or none: what a failed write left is cut off again. Those that must not fail for lack of space may take
         a segment ``from_reserve``.
         """
-        if sizes.size == 0 or (starts[1:] != starts[:-1] + sizes[:-1]).any():
-            raise InvalidArgumentError("records to be written stand one behind another, at least one")
+        if sizes.size == 0:
+            raise InvalidArgumentError("at least one record is written")
         if self.failure is not None:
             raise StoreFailedError(self.failure)
         view = memoryview(data)
         before = self.end
         kept = len(self.segments)
+        begin, end = int(starts[0]), int(starts[-1] + sizes[-1])
+        if kept and before < self.segments[-1].end and int(offsets[-1] + sizes[-1]) == before + end - begin <= self.segments[-1].end:
+            # As nearly always: one behind another, and all in the segment that is being written to.
+            try:
+                self.segments[-1].write(view[begin:end], before)
+            except (DiskFullError, OSError) as error:
+                self._undo(before, kept, error)
+            self.end = before + end - begin
+            return self.segments[-1:]
+        if (starts[1:] != starts[:-1] + sizes[:-1]).any():
+            raise InvalidArgumentError("records to be written stand one behind another")
         numbers = (offsets - (self.segments[0].start if self.segments else before)) // self._segment_bytes
         rolls = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
         try:

@@ -173,7 +173,7 @@ class DiskStore:
             dirty = self._log.write(columns.buffer, columns.starts, sizes, offsets, from_reserve=from_reserve)
             self._files.store_timestamp = time
             end = self._log.end
-            self._queues.add_runs(batch.runs, stamped.keys, stamped.firsts, stamped.entries)
+            self._queues.add_batch(stamped.keys, stamped.firsts, stamped.entries, stamped.bounds)
             for key, following in zip(stamped.keys, stamped.nexts, strict=True):
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)

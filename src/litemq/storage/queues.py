@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.stamp import QUEUE_ENTRY, QueueRuns
+from litemq.format.stamp import QUEUE_ENTRY
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.state import QueueKey, State
 
@@ -62,12 +63,11 @@ class Queues:
         else:
             waiting.parts.append(entries)
 
-    def add_runs(self, runs: QueueRuns, keys: list[QueueKey], firsts: list[int], entries: Entries) -> None:
-        """The entries of a whole batch, grouped by queue."""
-        bounds = runs.bounds.tolist()
+    def add_batch(self, keys: list[QueueKey], firsts: list[int], entries: Entries, bounds: list[int]) -> None:
+        """The entries of a whole batch: those of queue g are ``entries[bounds[g] : bounds[g + 1]]``."""
         with self._lock:
-            for number, (key, first) in enumerate(zip(keys, firsts, strict=True)):
-                self._add(key, first, entries[bounds[number] : bounds[number + 1]])
+            for key, first, (begin, end) in zip(keys, firsts, pairwise(bounds), strict=True):
+                self._add(key, first, entries[begin:end])
 
     def first_waiting(self, key: QueueKey) -> int | None:
         """The queue offset from which on a queue's entries are in memory, if any are."""

@@ -257,7 +257,7 @@ def test_an_interrupt_in_the_middle_of_a_write_ends_writing(tmp_path: Path, monk
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Queues, "add_runs", interrupt)
+    monkeypatch.setattr(Queues, "add_batch", interrupt)
     with pytest.raises(KeyboardInterrupt):
         _send(store)
     monkeypatch.undo()
