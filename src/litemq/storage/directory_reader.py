@@ -77,6 +77,10 @@ class DirectoryReader:
             self._segment = self._open(offset)
         return self._segment
 
+    def read(self, begin: int, end: int) -> bytes:
+        """Bytes of one segment."""
+        return self.segment_of(begin).read(begin, end)
+
     def _open(self, offset: int) -> Segment:
         at = bisect_right(self._starts, offset) - 1
         if at < 0:

@@ -331,7 +331,9 @@ class DiskStore:
         """Build the key index up to a log offset."""
         with self._indexing:
             if self._indexed < end:
-                for window in read_log(self._log, self._indexed, end, damaged=self._note_damage):
+                # What this process wrote, it has checked; only what was there before may have been damaged since.
+                verify_crc = self._indexed < self._files.epoch.start_offset
+                for window in read_log(self._log, self._indexed, end, verify_crc=verify_crc, damaged=self._note_damage):
                     self._index.add(window.columns, window.base, self._clock.wall_ms())
                 self._indexed = end
 

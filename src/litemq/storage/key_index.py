@@ -21,6 +21,7 @@ opened; header and slots are written when the file is sealed. The index is a pro
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,20 @@ def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_nu
     return previous
 
 
+def _follow(read: Callable[[int, int], bytes], entries_at: int, number: int, key_hash: int) -> list[int]:
+    """The log offsets of the entries with a hash, along a slot's chain from its latest entry on."""
+    found = []
+    while number:
+        at = entries_at + (number - 1) * KEY_ENTRY.itemsize
+        entry = np.frombuffer(read(at, at + KEY_ENTRY.itemsize), KEY_ENTRY)[0]
+        if entry["hash"] == key_hash:
+            found.append(int(entry["log_offset"]))
+        if not 0 <= entry["previous"] < number:
+            break  # a chain leads back: what says otherwise stands in a block that is not full yet, and is damaged
+        number = int(entry["previous"])
+    return found
+
+
 class ActiveKeyIndex:
     """The file that is being filled. ``applied`` is the log offset up to which the entries in it were read back and believed."""
 
@@ -75,8 +90,8 @@ class ActiveKeyIndex:
         self._file = disk.open(path, create=True)
         self._crcs = disk.open(crc_path(path), create=True)
         self._at = _entries_at(slots)
-        self._kept = np.empty(0, KEY_ENTRY)  # grows by doubling
         self._count = 0
+        self._first_log_offset = self._last_log_offset = -1
         self._begin = self._end = 0
         self._load()
 
@@ -98,15 +113,12 @@ class ActiveKeyIndex:
             first_time = self._file.read(8, 0)
             self._begin = struct.unpack(">q", first_time)[0] if len(first_time) == 8 else 0
             link(self._slots, kept["hash"].astype(np.uint32), 1)
-            self._kept, self._count = kept, int(kept.size)
+            self._count = int(kept.size)
+            self._first_log_offset, self._last_log_offset = int(kept["log_offset"][0]), int(kept["log_offset"][-1])
             self._end = self._begin + int(kept["seconds"][-1]) * 1000
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def _entries(self) -> npt.NDArray[np.void]:
-        return self._kept[: self._count]
 
     @property
     def room(self) -> int:
@@ -116,7 +128,7 @@ class ActiveKeyIndex:
     @property
     def last_log_offset(self) -> int:
         """The log offset of the last entry, -1 = none."""
-        return int(self._entries["log_offset"][-1]) if len(self) else -1
+        return self._last_log_offset
 
     def add(self, hashes: npt.NDArray[np.uint32], log_offsets: Longs, store_timestamps: Longs) -> None:
         """Append entries, at most ``room``, of records that stand behind those that are there."""
@@ -124,6 +136,7 @@ class ActiveKeyIndex:
             return
         if not len(self):
             self._begin = int(store_timestamps[0])
+            self._first_log_offset = int(log_offsets[0])
             self._file.write(struct.pack(">q", self._begin), 0)
         entries = np.empty(hashes.size, KEY_ENTRY)
         entries["hash"] = hashes
@@ -133,36 +146,24 @@ class ActiveKeyIndex:
         begin = self._at + len(self) * KEY_ENTRY.itemsize
         self._file.write(entries.tobytes(), begin)
         write_crcs(self._file, self._crcs, begin, begin + entries.nbytes)
-        self._keep(entries)
+        self._count += entries.size
+        self._last_log_offset = int(log_offsets[-1])
         self._end = int(store_timestamps[-1])
-
-    def _keep(self, entries: npt.NDArray[np.void]) -> None:
-        count = self._count + entries.size
-        if count > self._kept.size:
-            larger = np.empty(max(count, 2 * self._kept.size), KEY_ENTRY)
-            larger[: self._count] = self._entries
-            self._kept = larger
-        self._kept[self._count : count] = entries
-        self._count = count
 
     def find(self, key_hash: int) -> list[int]:
         """The log offsets of the entries with a hash, the latest first."""
-        found = []
-        number = int(self._slots[key_hash % self._slots.size])
-        while number:
-            entry = self._entries[number - 1]
-            if entry["hash"] == key_hash:
-                found.append(int(entry["log_offset"]))
-            number = int(entry["previous"])
-        return found
+        end = self._at + self._count * KEY_ENTRY.itemsize
+
+        def read(begin: int, until: int) -> bytes:
+            return read_checked(self._file, lambda: self._crcs, begin, until, end, complete=False)
+
+        return _follow(read, self._at, int(self._slots[key_hash % self._slots.size]), key_hash)
 
     def seal(self) -> SealedKeyIndex:
         """Write header, slots and all checksums; nothing more is added."""
-        offsets = self._entries["log_offset"]
-        first, last = (int(offsets[0]), int(offsets[-1])) if len(self) else (-1, -1)
-        header = _HEADER.pack(self._begin, self._end, first, last, self._slots.size, len(self))
+        header = _HEADER.pack(self._begin, self._end, self._first_log_offset, self._last_log_offset, self._slots.size, len(self))
         self._file.write(header + self._slots.astype(">u4").tobytes(), 0)
-        end = self._at + self._entries.nbytes
+        end = self._at + self._count * KEY_ENTRY.itemsize
         self._file.truncate(end)
         write_crcs(self._file, self._crcs, 0, end, last=True)
         return SealedKeyIndex(self._disk, self.path)
@@ -193,12 +194,4 @@ class SealedKeyIndex:
     def find(self, key_hash: int) -> list[int]:
         """The log offsets of the entries with a hash, the latest first."""
         at = _HEADER.size + 4 * (key_hash % self._slots)
-        number = int.from_bytes(self._read(at, at + 4), "big")
-        found = []
-        while number:
-            at = _entries_at(self._slots) + (number - 1) * KEY_ENTRY.itemsize
-            entry = np.frombuffer(self._read(at, at + KEY_ENTRY.itemsize), KEY_ENTRY)[0]
-            if entry["hash"] == key_hash:
-                found.append(int(entry["log_offset"]))
-            number = int(entry["previous"])
-        return found
+        return _follow(self._read, _entries_at(self._slots), int.from_bytes(self._read(at, at + 4), "big"), key_hash)

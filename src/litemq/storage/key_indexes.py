@@ -81,7 +81,7 @@ class KeyIndexes:
         chosen = np.flatnonzero(columns.header["kind"] != RecordKind.CONTROL)
         if chosen.size == 0:
             return
-        messages = columns.subset(chosen)
+        messages = columns if chosen.size == len(columns) else columns.subset(chosen)
         hashes, owners = hash_keys(messages)
         offsets = (messages.starts + base)[owners]
         times = messages.header["store_timestamp"].astype(np.int64)[owners]

@@ -26,6 +26,8 @@ class SegmentedLog(Protocol):
 
     def segment_of(self, offset: int) -> Segment: ...
 
+    def read(self, begin: int, end: int) -> bytes | memoryview: ...
+
 
 class Window(NamedTuple):
     """Some records, and the log offset at which their buffer begins."""
@@ -55,7 +57,7 @@ def read_log(
     while at < end:
         segment = log.segment_of(at)
         until = min(end, segment.end, at + window)
-        data = segment.read(at, until)
+        data = log.read(at, until)
         found = scan(data, limits=STORED_LIMITS)
         if found.stop is ScanStop.INCOMPLETE and found.starts.size == 0 and until - at == window <= STORED_LIMITS.max_record_bytes:
             window *= 2  # it holds less than one record
@@ -83,7 +85,7 @@ def read_log(
             at = segment.end if found.stop is ScanStop.BLANK else at + found.end
 
 
-def _damage(segment: Segment, at: int, data: bytes, position: int, *, verify_crc: bool) -> CorruptStoreError:
+def _damage(segment: Segment, at: int, data: bytes | memoryview, position: int, *, verify_crc: bool) -> CorruptStoreError:
     try:
         decode_record(data, position, verify_crc=verify_crc, limits=STORED_LIMITS)
         reason = "the record belongs elsewhere"
