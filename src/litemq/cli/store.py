@@ -18,9 +18,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from litemq.cli.output import OutputFormat, write_json
 from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError
+from litemq.storage.config import StoreConfig
 from litemq.storage.export_v1 import export_messages
 from litemq.storage.import_v1 import import_messages
 from litemq.storage.inspect import Inspected, inspect_file
+from litemq.storage.rebuild import rebuild_directory
 from litemq.storage.verify import verify_directory
 
 __all__ = ["app"]
@@ -152,6 +154,26 @@ def verify(
         looked_at = f"{found.segments} segments, {found.records} records, {found.queue_files} queue files, {found.index_files} index files"
         sys.stdout.write(f"{looked_at}: {verdict}\n")
     if found.findings:
+        raise typer.Exit(1)
+
+
+@app.command("rebuild")
+def rebuild(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A data directory that no broker has open.")],
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Make queues, key index and state anew from the log. Damaged records are left out and named; then it exits with 1."""
+    with _steps() as show:
+        done = rebuild_directory(directory, StoreConfig(), SystemClock(), replayed=lambda read, total: show("rebuild", read, total))
+    if output is OutputFormat.JSON:
+        damage = [{"path": error.path, "offset": error.offset, "reason": error.reason} for error in done.damage]
+        write_json({**done._asdict(), "damage": damage})
+    else:
+        for error in done.damage:
+            sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}\n")
+        made = f"rebuilt {done.topics} topics, {done.queues} queues, {done.messages} messages from {done.log_bytes} bytes of log"
+        sys.stdout.write(f"{made}{f', {len(done.damage)} records are damaged' if done.damage else ''}\n")
+    if done.damage:
         raise typer.Exit(1)
 
 

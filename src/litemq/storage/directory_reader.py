@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from pathlib import Path
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError, StorageError
+from litemq.format.limits import LARGEST_RECORD, STORED_LIMITS
 from litemq.storage.checkpoint import Checkpoint, read_checkpoint
+from litemq.storage.config import StoreConfig
 from litemq.storage.epochs import read_epochs
 from litemq.storage.files import DISK, OpenFile
 from litemq.storage.log_reader import read_log
@@ -20,12 +23,27 @@ from litemq.storage.replay import controls_of, read_snapshot
 from litemq.storage.segment import Segment, segment_path
 from litemq.storage.state import State
 
-__all__ = ["DirectoryReader", "find_segment_starts"]
+__all__ = ["DirectoryReader", "find_segment_starts", "fitting_config"]
 
 
 def find_segment_starts(directory: Path) -> list[int]:
     """Where the segments of a data directory begin, rising."""
     return sorted(int(path.name) for path in (directory / "commitlog").iterdir() if re.fullmatch("[0-9]{20}", path.name))
+
+
+def fitting_config(directory: Path, config: StoreConfig) -> StoreConfig:
+    """The settings, with segments as the directory already has them, and records as large as these can take.
+
+    A message may be larger than what producers may send today: it may have been sent under another limit, or have been compressed then.
+    """
+    starts = find_segment_starts(directory) if (directory / "commitlog").is_dir() else []
+    segment_bytes = config.segment_bytes
+    if len(starts) > 1:
+        segment_bytes = starts[1] - starts[0]
+    elif starts:
+        segment_bytes = segment_path(directory / "commitlog", starts[0]).stat().st_size or segment_bytes
+    own_records = STORED_LIMITS.max_record_bytes - LARGEST_RECORD
+    return replace(config, segment_bytes=segment_bytes, max_record_bytes=min(LARGEST_RECORD, segment_bytes - own_records))
 
 
 class DirectoryReader:

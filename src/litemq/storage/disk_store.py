@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -52,13 +52,24 @@ _STATE_INTERVAL_S: Final = 0.2
 _MANY_CHANGES: Final = 10_000
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
+_REPLAYED_AT_ONCE: Final = 1 << 30  # bytes of log whose queue entries wait in memory while it is read again
 _LOG = logging.getLogger(__name__)
 
 
 class DiskStore:
     """A data directory, open for writing by this process alone. Any thread may call; appends take turns."""
 
-    def __init__(self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: StoreConfig,
+        clock: Clock,
+        *,
+        disk: Disk = DISK,
+        host: str | None = None,
+        replayed: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
+        """Open a data directory. ``replayed`` is told how many bytes of the log were read again, and of how many."""
         self._config = config
         self._clock = clock
         self._disk = disk
@@ -80,9 +91,9 @@ class DiskStore:
             self._changes = self._state_keeper.follow(self.state, as_of, anew=anew)
             self._queues = self._new_queues()
             self._reader = QueueReader(self._log, self._queues, lambda: self.confirm_offset, directory / "consumequeue")
-            self._replay(as_of, self._files.projections.queues_applied)
             self._index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
             self._indexed = max(self._index.resume_at, self._log.start)
+            self._replay(as_of, self._files.projections.queues_applied, replayed)
         except BaseException:
             self._cold.shutdown()
             self._files.abandon()
@@ -130,8 +141,11 @@ class DiskStore:
     def _new_queues(self) -> Queues:
         return Queues(QueueFiles(self._disk, self._directory / "consumequeue"), self.state)
 
-    def _replay(self, as_of: int, queues_applied: int) -> None:
-        """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues."""
+    def _replay(self, as_of: int, queues_applied: int, replayed: Callable[[int, int], None]) -> None:
+        """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues.
+
+        Where that is the whole log, the key index comes along.
+        """
         rebuild = QueueRebuild(self._queues, self.state, self._log.start) if queues_applied <= self._log.start else None
 
         def damaged(error: CorruptStoreError) -> None:
@@ -139,12 +153,21 @@ class DiskStore:
                 raise error
             self._note_damage(error)
 
-        for window in read_log(self._log, max(min(as_of, queues_applied), self._log.start), self._log.end, damaged=damaged):
+        begin = written = max(min(as_of, queues_applied), self._log.start)
+        for window in read_log(self._log, begin, self._log.end, damaged=damaged):
             offsets = window.columns.starts + window.base
             new = window.columns if int(offsets[0]) >= as_of else window.columns.subset(np.flatnonzero(offsets >= as_of))
             if len(new):
                 replay_into_state(Window(window.base, new), self.state, self._changes)
             replay_into_queues(window, queues_applied, rebuild or self._queues)
+            behind = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
+            if rebuild is not None and self._indexed <= window.base:
+                self._index.add(window.columns, window.base, self._clock.wall_ms())
+                self._indexed = behind
+            if behind - written >= _REPLAYED_AT_ONCE:
+                written = behind
+                self._queues.write_behind(behind, _WRITE_BEHIND_S)
+            replayed(behind - begin, self._log.end - begin)
         if rebuild is not None:
             rebuild.end()
 
@@ -154,6 +177,16 @@ class DiskStore:
     def confirm_offset(self) -> int:
         """Everything below it is safe, and may be read; nothing above it may."""
         return self._files.flusher.flushed
+
+    @property
+    def log_bytes(self) -> int:
+        """How much log is kept."""
+        return self._log.end - self._log.start
+
+    @property
+    def damage(self) -> list[CorruptStoreError]:
+        """The damaged records that were come across since the store was opened."""
+        return [self._damage[offset] for offset in sorted(self._damage)]
 
     def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
         """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""

@@ -9,7 +9,6 @@ another store's consumers, and stay behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,14 +21,13 @@ from litemq.errors import DiskFullError, InvalidArgumentError, StoreFailedError
 from litemq.format.check import explain, find_faults
 from litemq.format.columns_v1 import RecordColumnsV1
 from litemq.format.convert_v1 import upgrade
-from litemq.format.limits import LARGEST_RECORD, STORED_LIMITS, RecordLimits
+from litemq.format.limits import RecordLimits
 from litemq.format.record import Stage
 from litemq.storage.config import StoreConfig
-from litemq.storage.directory_reader import find_segment_starts
+from litemq.storage.directory_reader import fitting_config
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.file_v1 import read_file_v1
 from litemq.storage.files import DISK, Disk
-from litemq.storage.segment import segment_path
 from litemq.types import MessageStatus, MessageType, check_name
 
 __all__ = ["Imported", "import_messages"]
@@ -82,7 +80,7 @@ def import_messages(
     """
     if not 1 <= queues <= _MOST_QUEUES:
         raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MOST_QUEUES}")
-    fitting = _fitting_config(directory, config or StoreConfig())
+    fitting = fitting_config(directory, config or StoreConfig())
     source = _Source(file, clock.wall_ms(), fitting.sent_limits)
     last_queues: dict[str, _LastQueue] = {}
     size = 0
@@ -100,21 +98,6 @@ def import_messages(
         store.abandon()  # an interrupt may have come in the middle of an append: the next opening finds out from the log how far it got
         raise
     return Imported(messages, len(topic_ids), size)
-
-
-def _fitting_config(directory: Path, config: StoreConfig) -> StoreConfig:
-    """The settings, with segments as the directory already has them, and records as large as these can take.
-
-    A message may be larger than what producers may send today: it may have been sent under another limit, or have been compressed then.
-    """
-    starts = find_segment_starts(directory) if (directory / "commitlog").is_dir() else []
-    segment_bytes = config.segment_bytes
-    if len(starts) > 1:
-        segment_bytes = starts[1] - starts[0]
-    elif starts:
-        segment_bytes = segment_path(directory / "commitlog", starts[0]).stat().st_size or segment_bytes
-    own_records = STORED_LIMITS.max_record_bytes - LARGEST_RECORD
-    return replace(config, segment_bytes=segment_bytes, max_record_bytes=min(LARGEST_RECORD, segment_bytes - own_records))
 
 
 def _topic_for(store: DiskStore, topic: str, queues: int, last: _LastQueue, file: Path) -> int:
