@@ -1,35 +1,45 @@
-"""``litemq bench suite store``: the store on disk: validation, both checksums, log, queues. The key index is built behind, and not counted.
+"""``litemq bench suite store``: the store on disk, everything on: validation, both checksums, log, queues, key index, ``state.db``.
 
-Records of 1 KiB with one key each. Each run has a new directory below the temporary one (``TMPDIR``): put that on the disk that matters.
+The clock runs until all of it has caught up, not only until the last append has returned. Directories are made below the temporary one
+(``TMPDIR``): put that on the disk that matters. At scale 1 it needs 25 GB there, and some minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import random
+import shutil
 import tempfile
 import time
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
-from litemq.bench.suite import Figure, at_least
+from litemq.bench.store_at_scale import Backlog, Width, time_to_restart
+from litemq.bench.suite import Figure, at_least, at_most
 from litemq.clock import SystemClock
 from litemq.format.record import RecordTemplate
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.gathering import Gatherer
+from litemq.storage.rebuild import rebuild_directory
+from litemq.types import Durability
 
 __all__ = ["figures"]
 
-_RECORD_BYTES = 1024
+_KIB = 1024
+_APPENDERS = 64
 
 
-def _batch(count: int) -> bytes:
-    template = RecordTemplate("orders", tags=["paid"], born_host="10.0.0.17:51234", producer_id=7)
+def _batch(count: int, record_bytes: int = _KIB) -> bytes:
+    template = RecordTemplate("orders", tags=["paid"], born_host="10.0.0.17:51234" if record_bytes >= _KIB else "", producer_id=7)
     randomness = random.Random(count)
     fixed = len(template.encode(b"", message_id="0190c3f1a2b3c4d5-0000000000", keys=("order-000000",)))
     return b"".join(
         template.encode(
-            randomness.randbytes(_RECORD_BYTES - fixed), message_id=f"0190c3f1a2b3c4d5-{n:010d}", keys=(f"order-{n:06d}",), sequence=n
+            randomness.randbytes(record_bytes - fixed), message_id=f"0190c3f1a2b3c4d5-{n:010d}", keys=(f"order-{n:06d}",), sequence=n
         )
         for n in range(count)
     )
@@ -37,35 +47,59 @@ def _batch(count: int) -> bytes:
 
 def figures(scale: float) -> list[Figure]:
     """The figures, each with the goal that it was designed for."""
-    total = max(2_000, int(400_000 * scale))
-    thousand, hundred = _batch(1000), _batch(100)
+    total = max(2_000, int(1_000_000 * scale))
+    folder = tempfile.TemporaryDirectory(prefix="litemq-bench-")
+    atexit.register(folder.cleanup)
+    place = Path(folder.name)
+    thousand, hundred, small = _batch(1000), _batch(100), _batch(1000, 256)
+    bare = _Bare(place)
+    many = _Directory(place / "many", small, max(2, int(10_000 * scale)))
+    large = Backlog(place / "backlog", _batch(1000), max(2, int(4_000 * scale)))
+    deep = Backlog(place / "deep", small, max(2, int(30_000 * scale)))
+    width = Width(place / "width", max(100, int(100_000 * scale)))
 
     def append_1000() -> float:
-        return _append(thousand, 1000, total)
+        return _append(place, thousand, 1000, total)
 
     def over_bare() -> float:
-        return append_1000() * _RECORD_BYTES / _bare_write(thousand, total // 1000)
+        return append_1000() * _KIB / bare.write(thousand, total // 1000)
+
+    def group_commit() -> float:
+        return _group_commit(place, max(64, total // 10))
+
+    def group_commit_over_bare() -> float:
+        return group_commit() / bare.write_and_sync(_batch(1))
 
     return [
         Figure("append_1000", "level memory, batches of 1,000", "record/s", append_1000, at_least(500_000)),
-        Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(hundred, 100, total // 2), at_least(300_000)),
+        Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(place, hundred, 100, total), at_least(300_000)),
         Figure("append_over_bare_write", "bytes/s of append_1000 against bare writes of the same chunks", "×", over_bare),
+        Figure("group_commit", "level disk, 64 asyncio appenders of one record", "record/s", group_commit, at_least(50_000)),
+        Figure("group_commit_over_bare", "the same against a bare loop of write and fdatasync", "×", group_commit_over_bare, at_least(5)),
+        Figure("rebuild", "all projections from records of 256 bytes (10M at scale 1)", "MB/s", many.rebuild, at_least(200)),
+        Figure("restart", "ready after SIGKILL under load, with those records", "s", lambda: time_to_restart(many.path, small), at_most(5)),
+        Figure("cold_stall", "event loop's stall, p99, a backlog read cold (4 GB at scale 1)", "ms", large.stall, at_most(2)),
+        Figure("depth", "backlog through its queues (30M at scale 1) against a bare read", "×", deep.over_bare_read, at_least(0.5)),
         Figure(
-            "one_by_one_disk", "level disk, one record an append, one sync each", "record/s", lambda: _one_by_one(max(50, total // 1000))
+            "width_checkpoint", "a checkpoint with 100k queues (at scale 1), each with a new message", "s", width.checkpoint, at_most(2)
         ),
-        Figure(
-            "reopen", "replay of what a crash left, without a checkpoint of the queues", "record/s", lambda: _reopen(thousand, total // 4)
-        ),
+        Figure("width_memory", "resident memory with those", "MB", lambda: width.memory, at_most(1500)),
+        Figure("width_files", "open files with those", "files", lambda: width.files, at_most(2048)),
     ]
 
 
-def _store(folder: str) -> DiskStore:
-    return DiskStore(Path(folder) / "data", StoreConfig(), SystemClock())
+def _store(place: Path) -> DiskStore:
+    return DiskStore(place, StoreConfig(), SystemClock())
 
 
-def _append(batch: bytes, count: int, total: int) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        store = _store(folder)
+def _in_new_directory(place: Path, measure: Callable[[Path], float]) -> float:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        return measure(Path(folder) / "data")
+
+
+def _append(place: Path, batch: bytes, count: int, total: int) -> float:
+    def measure(directory: Path) -> float:
+        store = _store(directory)
         topic = store.create_topic("orders", 1)
         buffers = [bytearray(batch) for _ in range(min(64, total // count))]
         spent = 0.0
@@ -75,50 +109,90 @@ def _append(batch: bytes, count: int, total: int) -> float:
                 buffer[:] = batch  # stands for the network's copy, and is not counted
             begin = time.perf_counter()
             for buffer in buffers:
-                store.append(buffer, topic.topic_id, 0)
+                end = store.append(buffer, topic.topic_id, 0).end
             spent += time.perf_counter() - begin
             done += count * len(buffers)
+        begin = time.perf_counter()
+        store.wait_confirmed(end)
+        store.checkpoint()  # what is derived has caught up when it returns
+        spent += time.perf_counter() - begin
         store.close()
         return done / spent
 
-
-def _bare_write(batch: bytes, times: int) -> float:
-    """Bytes a second of ``os.write`` alone."""
-    with tempfile.TemporaryFile() as file:
-        begin = time.perf_counter()
-        for _ in range(times):
-            os.write(file.fileno(), batch)
-        return len(batch) * times / (time.perf_counter() - begin)
+    return _in_new_directory(place, measure)
 
 
-def _one_by_one(count: int) -> float:
+def _group_commit(place: Path, count: int) -> float:
     record = _batch(1)
-    with tempfile.TemporaryDirectory() as folder:
-        store = _store(folder)
+
+    async def run(store: DiskStore, topic_id: int) -> None:
+        gatherer = Gatherer(store)
+
+        async def appender() -> None:
+            for _ in range(count // _APPENDERS):
+                await gatherer.append(record, topic_id, 0, Durability.DISK)
+
+        await asyncio.gather(*(appender() for _ in range(_APPENDERS)))
+
+    def measure(directory: Path) -> float:
+        store = _store(directory)
         topic = store.create_topic("orders", 1)
-
-        async def appender(times: int) -> None:
-            for _ in range(times):
-                await store.confirmed(store.append(bytearray(record), topic.topic_id, 0).end)
-
         begin = time.perf_counter()
-        asyncio.run(appender(count))
-        rate = count / (time.perf_counter() - begin)
+        asyncio.run(run(store, topic.topic_id))
+        rate = count // _APPENDERS * _APPENDERS / (time.perf_counter() - begin)
         store.close()
         return rate
 
+    return _in_new_directory(place, measure)
 
-def _reopen(batch: bytes, total: int) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        store = _store(folder)
-        topic = store.create_topic("orders", 1)
-        count = max(1, total // 1000)
-        for _ in range(count):
-            appended = store.append(bytearray(batch), topic.topic_id, 0)
-        store.wait_confirmed(appended.end)
-        store.abandon()
+
+class _Bare:
+    """The file system alone, on the same disk."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def write(self, chunk: bytes, times: int) -> float:
+        """Bytes a second of ``os.write``."""
+        with tempfile.TemporaryFile(dir=self._place) as file:
+            begin = time.perf_counter()
+            for _ in range(times):
+                os.write(file.fileno(), chunk)
+            return len(chunk) * times / (time.perf_counter() - begin)
+
+    def write_and_sync(self, chunk: bytes, times: int = 300) -> float:
+        """Chunks a second of ``os.write`` and ``os.fdatasync``, in space that was set aside."""
+        with tempfile.TemporaryFile(dir=self._place) as file:
+            os.posix_fallocate(file.fileno(), 0, len(chunk) * times)
+            os.fsync(file.fileno())
+            begin = time.perf_counter()
+            for _ in range(times):
+                os.write(file.fileno(), chunk)
+                os.fdatasync(file.fileno())
+            return times / (time.perf_counter() - begin)
+
+
+class _Directory:
+    """A data directory with many small records, made when it is first needed."""
+
+    def __init__(self, path: Path, batch: bytes, batches: int) -> None:
+        self._made_at = path
+        self._batch = batch
+        self._batches = batches
+
+    @cached_property
+    def path(self) -> Path:
+        store = _store(self._made_at)
+        topic = store.create_topic("orders", 4)
+        for number in range(self._batches):
+            store.append(bytearray(self._batch), topic.topic_id, number % 4)
+        store.close()
+        return self._made_at
+
+    def rebuild(self) -> float:
         begin = time.perf_counter()
-        again = _store(folder)
-        rate = count * 1000 / (time.perf_counter() - begin)
-        again.abandon()
-        return rate
+        rebuilt = rebuild_directory(self.path, StoreConfig(), SystemClock())
+        return rebuilt.log_bytes / 1e6 / (time.perf_counter() - begin)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._made_at, ignore_errors=True)

@@ -1,0 +1,234 @@
+"""The measurements of the store that need a large backlog, many queues or another process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from litemq.clock import SystemClock
+from litemq.format.record import RecordTemplate
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.storage.state import QueueKey
+
+__all__ = ["Backlog", "Width", "time_to_restart"]
+
+_QUEUES: Final = 4
+_PULL_BYTES: Final = 1 << 20
+_PULL_MESSAGES: Final = 10_000
+_QUEUES_A_TOPIC: Final = 1000
+
+
+def _store(path: Path) -> DiskStore:
+    return DiskStore(path, StoreConfig(), SystemClock())
+
+
+def _evict(path: Path) -> None:
+    """Take files out of the cache: what is read next comes from the disk."""
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            fd = os.open(file, os.O_RDONLY)
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+
+class Backlog:
+    """A data directory with a backlog in four queues, made when it is first needed."""
+
+    def __init__(self, path: Path, batch: bytes, batches: int) -> None:
+        self._made_at = path
+        self._batch = batch
+        self._batches = batches
+
+    @cached_property
+    def path(self) -> Path:
+        store = _store(self._made_at)
+        topic = store.create_topic("orders", _QUEUES)
+        for number in range(self._batches):
+            store.append(bytearray(self._batch), topic.topic_id, number % _QUEUES)
+        store.close()
+        return self._made_at
+
+    def stall(self) -> float:
+        """Milliseconds that the event loop was kept from a timer of one, p99, while the whole backlog was read cold."""
+        _evict(self.path)
+        store = _store(self.path)
+        topic = store.state.topic("orders")
+        if topic is None:
+            raise RuntimeError("the backlog has no topic")
+        late: list[float] = []
+
+        async def watch() -> None:
+            while True:
+                begin = time.perf_counter()
+                await asyncio.sleep(0.001)
+                late.append((time.perf_counter() - begin - 0.001) * 1000)
+
+        async def consume(queue: int) -> None:
+            key = QueueKey(topic.topic_id, queue)
+            at = store.state.least.get(key, 0)
+            while at < store.state.next.get(key, 0):
+                data = await store.pull(key, at, _PULL_MESSAGES, _PULL_BYTES)
+                at = int.from_bytes(data[-len(self._batch) // 1000 :][24:32], "big") + 1
+
+        async def run() -> None:
+            watcher = asyncio.create_task(watch())
+            await asyncio.gather(*(consume(queue) for queue in range(_QUEUES)))
+            watcher.cancel()
+
+        asyncio.run(run())
+        store.abandon()
+        late.sort()
+        return late[int(len(late) * 0.99)]
+
+    def over_bare_read(self) -> float:
+        """Bytes a second through the queues from the start, against a bare sequential read of the same segments, both from the disk."""
+        record_bytes = len(self._batch) // 1000
+        _evict(self.path)
+        begin = time.perf_counter()
+        segments = sorted((self.path / "commitlog").glob("0*"))
+        size = 0
+        for segment in segments:
+            with segment.open("rb", buffering=0) as file:
+                while chunk := file.read(_PULL_BYTES):
+                    size += len(chunk)
+        bare = size / (time.perf_counter() - begin)
+        _evict(self.path)
+        store = _store(self.path)
+        begin = time.perf_counter()
+        size = 0
+        topic = store.state.topic("orders")
+        if topic is None:
+            raise RuntimeError("the backlog has no topic")
+        at = dict.fromkeys(range(_QUEUES), 0)
+        while at:
+            for queue, offset in list(at.items()):
+                data = store.read_queue(QueueKey(topic.topic_id, queue), offset, _PULL_MESSAGES, _PULL_BYTES)
+                size += len(data)
+                at[queue] += len(data) // record_bytes
+                if not data:
+                    del at[queue]
+        rate = size / (time.perf_counter() - begin)
+        store.abandon()
+        return rate / bare
+
+
+_APPEND_UNTIL_KILLED: Final = """
+import sys
+from pathlib import Path
+from litemq.bench.store_at_scale import append_forever
+append_forever(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes())
+"""
+
+
+def append_forever(path: Path, batch: bytes) -> None:
+    """Append until the process is killed; say when it has begun."""
+    store = _store(path)
+    topic = store.create_topic("orders", _QUEUES)
+    number = 0
+    while True:
+        store.append(bytearray(batch), topic.topic_id, number % _QUEUES)
+        number += 1
+        if number == 100:
+            sys.stdout.write("under way\n")
+            sys.stdout.flush()
+
+
+def time_to_restart(path: Path, batch: bytes) -> float:
+    """Seconds from opening a directory whose writer was killed under load until its last message has been read."""
+    chunk = path.with_name("chunk")
+    chunk.write_bytes(batch)
+    child = subprocess.Popen([sys.executable, "-c", _APPEND_UNTIL_KILLED, str(path), str(chunk)], stdout=subprocess.PIPE)  # noqa: S603
+    try:
+        if child.stdout is None or not child.stdout.readline():
+            raise RuntimeError("the writer died by itself")
+        time.sleep(3)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    begin = time.perf_counter()
+    store = _store(path)
+    topic = store.state.topic("orders")
+    if topic is None:
+        raise RuntimeError("the topic is gone")
+    key = QueueKey(topic.topic_id, 0)
+    last = store.read_queue(key, store.state.next[key] - 1, 1)
+    spent = time.perf_counter() - begin
+    store.close()
+    if not last:
+        raise RuntimeError("the last message is gone")
+    return spent
+
+
+class Width:
+    """Very many queues in a process of its own: a message to each in turn, checkpoint, restart, read from all."""
+
+    def __init__(self, path: Path, queues: int) -> None:
+        self._path = path
+        self._queues = queues
+        self._runs = 0
+        self._found: dict[str, float] = {}
+
+    def checkpoint(self) -> float:
+        self._runs += 1
+        command = [sys.executable, "-c", _WIDTH, str(self._path.with_name(f"width-{self._runs}")), str(self._queues)]
+        self._found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+        return self._found["checkpoint_s"]
+
+    @property
+    def memory(self) -> float:
+        return self._found["resident_mb"]
+
+    @property
+    def files(self) -> float:
+        return self._found["open_files"]
+
+
+_WIDTH: Final = """
+import json, sys
+from pathlib import Path
+from litemq.bench.store_at_scale import run_width
+print(json.dumps(run_width(Path(sys.argv[1]), int(sys.argv[2]))))
+"""
+
+
+def run_width(path: Path, queues: int) -> dict[str, float]:
+    """Seconds of the slowest checkpoint, and the most memory and open files at any time."""
+    template = {
+        topic: RecordTemplate(f"topic-{topic}").encode(b"x" * 100, message_id="m") for topic in range(-(-queues // _QUEUES_A_TOPIC))
+    }
+    checkpoints, files = [], []
+
+    def checkpoint(store: DiskStore) -> None:
+        begin = time.perf_counter()
+        store.checkpoint()
+        checkpoints.append(time.perf_counter() - begin)
+        files.append(len(list(Path("/proc/self/fd").iterdir())))
+
+    store = _store(path)
+    ids = [store.create_topic(f"topic-{topic}", _QUEUES_A_TOPIC).topic_id for topic in template]
+    for _ in range(2):
+        for queue in range(queues):
+            topic = queue // _QUEUES_A_TOPIC
+            end = store.append(bytearray(template[topic]), ids[topic], queue % _QUEUES_A_TOPIC).end
+        store.wait_confirmed(end)
+        checkpoint(store)
+    store.close()
+    again = _store(path)
+    for queue in range(queues):
+        data = again.read_queue(QueueKey(ids[queue // _QUEUES_A_TOPIC], queue % _QUEUES_A_TOPIC), 0, 10)
+        if len(data) != 2 * len(template[0]):
+            raise RuntimeError(f"queue {queue} has {len(data)} bytes")
+    checkpoint(again)
+    again.close()
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return {"checkpoint_s": max(checkpoints), "resident_mb": int(peak.split()[1]) / 1024, "open_files": max(files)}
