@@ -27,6 +27,7 @@ from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
 from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
+from litemq.storage.flush import Told
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
@@ -252,6 +253,10 @@ class DiskStore:
     async def confirmed(self, offset: int) -> None:
         """Wait until everything below ``offset`` may be read."""
         await self._files.flusher.wait_flushed(offset)
+
+    def when_confirmed(self, offset: int, told: Told) -> None:
+        """On the event loop: call ``told`` with nothing once everything below ``offset`` may be read, or with why that will never be."""
+        self._files.flusher.when_flushed(offset, told)
 
     # Reading ------------------------------------------------------------------------------------------------------------------
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import heapq
 import threading
+from collections.abc import Callable
 from itertools import count
 
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.segment import Segment
 
-__all__ = ["Flusher"]
+__all__ = ["Flusher", "Told"]
+
+
+Told = Callable[[StoreFailedError | None], None]
 
 
 class Flusher:
@@ -30,7 +34,7 @@ class Flusher:
         self._written = log.end
         self._stopping = False
         self._order = count()
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, int, Told]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="litemq-flusher", daemon=True)
         self._thread.start()
@@ -71,29 +75,32 @@ class Flusher:
         """On the event loop: answer those whose bytes are safe, or all of them if no byte will ever be again."""
         failure = self._log.failure
         while self._waiters and (failure is not None or self._waiters[0][0] <= self.flushed):
-            offset, _, future = heapq.heappop(self._waiters)
-            if future.done():
-                continue
-            if offset <= self.flushed:
-                future.set_result(None)
-            else:
-                future.set_exception(StoreFailedError(failure))
+            offset, _, told = heapq.heappop(self._waiters)
+            told(None if offset <= self.flushed else StoreFailedError(failure))
+
+    def when_flushed(self, offset: int, told: Told) -> None:
+        """On the event loop: call ``told`` with nothing once everything below ``offset`` is on disk, or with why that will never be."""
+        if offset > self._log.end:
+            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
+        heapq.heappush(self._waiters, (offset, next(self._order), told))
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            with self._condition:
+                self._loop = loop
+        # It may have been flushed, or have failed, before this was in the list.
+        self._wake()
 
     async def wait_flushed(self, offset: int) -> None:
         """Return when everything below ``offset`` is on disk; raise if that will never be."""
         if self.flushed >= offset:
             return
-        if offset > self._log.end:
-            raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
-        if self._log.failure is not None:
-            raise StoreFailedError(self._log.failure)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        heapq.heappush(self._waiters, (offset, next(self._order), future))
-        with self._condition:
-            self._loop = loop
-        # It may have been flushed, or have failed, between the look above and the entry in the list.
-        self._wake()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def told(error: StoreFailedError | None) -> None:
+            if not future.done():
+                future.set_result(None) if error is None else future.set_exception(error)
+
+        self.when_flushed(offset, told)
         await future
 
     def wait(self, offset: int, timeout: float | None = None) -> None:

@@ -33,7 +33,6 @@ class Gatherer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._requests: dict[int, list[_Request]] = {}
-        self._waits: set[asyncio.Task[None]] = set()
 
     def append(
         self, batch: bytes | bytearray, topic_id: int, queue_id: int, durability: Durability = Durability.DISK
@@ -73,42 +72,38 @@ class Gatherer:
 
     def _append_together(self, topic_id: int, requests: list[_Request], counts: list[int]) -> None:
         joined = bytearray().join([request.batch for request in requests])
-        queues = np.repeat([request.queue_id for request in requests], counts)
-        appended = self._store.append(joined, topic_id, queues)
+        queue_ids = [request.queue_id for request in requests]
+        one_queue = queue_ids.count(queue_ids[0]) == len(queue_ids)
+        appended = self._store.append(joined, topic_id, queue_ids[0] if one_queue else np.repeat(queue_ids, counts))
+        log_offsets, queue_offsets, time, end = appended
         answers = []
-        begin = 0
+        at = 0
         for request, count in zip(requests, counts, strict=True):
-            part = slice(begin, begin + count)
-            begin += count
-            answers.append((request, appended._replace(log_offsets=appended.log_offsets[part], queue_offsets=appended.queue_offsets[part])))
+            behind = at + count
+            answers.append((request, Appended(log_offsets[at:behind], queue_offsets[at:behind], time, end)))
+            at = behind
         self._answer(answers)
 
     def _answer(self, answers: list[tuple[_Request, Appended]]) -> None:
-        """Those to whom memory is enough at once, the others when it is confirmed: one wait for all of them."""
+        """Those to whom memory is enough at once, the others when it is confirmed: all of them are told together."""
         later = []
         for request, appended in answers:
             if request.durability >= Durability.DISK:
                 later.append((request.answer, appended))
             elif not request.answer.done():
                 request.answer.set_result(appended)
-        if later:
-            wait = asyncio.get_running_loop().create_task(self._answer_when_confirmed(later))
-            self._waits.add(wait)
-            wait.add_done_callback(self._waits.discard)
 
-    async def _answer_when_confirmed(self, answers: list[tuple[asyncio.Future[Appended], Appended]]) -> None:
-        failure: LiteMQError | None = None
-        try:
-            await self._store.confirmed(answers[-1][1].end)
-        except LiteMQError as error:
-            failure = error
-        for answer, appended in answers:
-            if answer.done():  # whoever waited has gone
-                continue
-            if failure is None:
-                answer.set_result(appended)
-            else:
-                answer.set_exception(failure)
+        def confirmed(failure: LiteMQError | None) -> None:
+            for answer, appended in later:
+                if answer.done():  # whoever waited has gone
+                    continue
+                if failure is None:
+                    answer.set_result(appended)
+                else:
+                    answer.set_exception(failure)
+
+        if later:
+            self._store.when_confirmed(later[-1][1].end, confirmed)
 
 
 def _count(batch: bytes | bytearray) -> int:

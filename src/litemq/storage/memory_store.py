@@ -15,6 +15,7 @@ from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import decode_record
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
 from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.storage.store import Appended
 from litemq.types import StoredRecord
@@ -85,6 +86,10 @@ class MemoryStore:
 
     async def confirmed(self, offset: int) -> None:
         self.wait_confirmed(offset)
+
+    def when_confirmed(self, offset: int, told: Told) -> None:
+        self.wait_confirmed(offset)
+        told(None)
 
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
         least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)

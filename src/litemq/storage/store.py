@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.types import StoredRecord
 
@@ -53,6 +54,9 @@ class Store(Protocol):
 
     async def confirmed(self, offset: int) -> None:
         """Wait until everything below ``offset`` may be read."""
+
+    def when_confirmed(self, offset: int, told: Told) -> None:
+        """On the event loop: call ``told`` with nothing once everything below ``offset`` may be read, or with why that will never be."""
 
     def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
         """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
