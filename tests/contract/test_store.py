@@ -37,7 +37,7 @@ def _encoded(topic: str, *bodies: bytes, **fields: object) -> bytearray:
     return bytearray(b"".join(encode_record(Record(topic, body, **fields)) for body in bodies))  # type: ignore[arg-type]
 
 
-def _decoded(data: bytes) -> list[StoredRecord]:
+def _decoded(data: bytes | memoryview) -> list[StoredRecord]:
     found = []
     at = 0
     while at < len(data):
@@ -46,7 +46,7 @@ def _decoded(data: bytes) -> list[StoredRecord]:
     return found
 
 
-def _bodies(data: bytes) -> list[bytes]:
+def _bodies(data: bytes | memoryview) -> list[bytes]:
     return [stored.record.body for stored in _decoded(data)]
 
 

@@ -96,7 +96,7 @@ def contents(store: DiskStore) -> dict[int, list[bytes]]:
                 stored = decode_record(data, at)
                 assert stored.stamp is not None
                 assert stored.stamp.queue_offset == len(records), "a gap in a queue"
-                records.append(data[at : at + stored.size])
+                records.append(bytes(data[at : at + stored.size]))
                 at += stored.size
     return found
 

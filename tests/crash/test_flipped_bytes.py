@@ -69,7 +69,7 @@ def _serve(store: DiskStore) -> tuple[Contents, list[CorruptStoreError]]:
                 stored = decode_record(data, position)
                 assert stored.stamp is not None
                 assert stored.stamp.queue_offset == at
-                got.append(data[position : position + stored.size])
+                got.append(bytes(data[position : position + stored.size]))
                 position += stored.size
                 at += 1
     return served, told

@@ -89,6 +89,7 @@ def figures(scale: float) -> list[Figure]:
         Figure("rebuild", "all projections from records of 256 bytes (10M at scale 1)", "MB/s", many.rebuild, at_least(200)),
         Figure("restart", "ready after SIGKILL under load, with those records", "s", lambda: time_to_restart(many.path, small), at_most(5)),
         Figure("cold_stall", "event loop's stall, p99, a backlog read cold (4 GB at scale 1)", "ms", large.stall, at_most(2)),
+        Figure("cold_stall_bare", "the same while threads only read those files", "ms", large.bare_stall),
         Figure("depth", "backlog through its queues (30M at scale 1) against a bare read", "×", deep.over_bare_read, at_least(0.5)),
         Figure(
             "width_checkpoint", "a checkpoint with 100k queues (at scale 1), each with a new message", "s", width.checkpoint, at_most(2)

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from litemq.clock import SystemClock
 from litemq.format.record import RecordTemplate
@@ -22,6 +24,7 @@ from litemq.storage.state import QueueKey
 __all__ = ["Backlog", "Width", "time_to_restart"]
 
 _QUEUES: Final = 4
+_BARE_READERS: Final = 2
 _PULL_BYTES: Final = 1 << 20
 _PULL_MESSAGES: Final = 10_000
 _QUEUES_A_TOPIC: Final = 1000
@@ -39,6 +42,22 @@ def _evict(path: Path) -> None:
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
+
+
+async def _stall_beside(work: list[Coroutine[Any, Any, None]]) -> float:
+    """By how many milliseconds a timer of one was late, p99, while some work was done."""
+    late: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            begin = time.perf_counter()
+            await asyncio.sleep(0.001)
+            late.append((time.perf_counter() - begin - 0.001) * 1000)
+
+    watcher = asyncio.create_task(watch())
+    await asyncio.gather(*work)
+    watcher.cancel()
+    return sorted(late)[int(len(late) * 0.99)] if late else 0.0
 
 
 class Backlog:
@@ -60,18 +79,10 @@ class Backlog:
 
     def stall(self) -> float:
         """Milliseconds that the event loop was kept from a timer of one, p99, while the whole backlog was read cold."""
-        _evict(self.path)
         store = _store(self.path)
         topic = store.state.topic("orders")
         if topic is None:
             raise RuntimeError("the backlog has no topic")
-        late: list[float] = []
-
-        async def watch() -> None:
-            while True:
-                begin = time.perf_counter()
-                await asyncio.sleep(0.001)
-                late.append((time.perf_counter() - begin - 0.001) * 1000)
 
         async def consume(queue: int) -> None:
             key = QueueKey(topic.topic_id, queue)
@@ -80,15 +91,27 @@ class Backlog:
                 data = await store.pull(key, at, _PULL_MESSAGES, _PULL_BYTES)
                 at = int.from_bytes(data[-len(self._batch) // 1000 :][24:32], "big") + 1
 
-        async def run() -> None:
-            watcher = asyncio.create_task(watch())
-            await asyncio.gather(*(consume(queue) for queue in range(_QUEUES)))
-            watcher.cancel()
-
-        asyncio.run(run())
+        _evict(self.path)
+        stalled = asyncio.run(_stall_beside([consume(queue) for queue in range(_QUEUES)]))
         store.abandon()
-        late.sort()
-        return late[int(len(late) * 0.99)]
+        return stalled
+
+    def bare_stall(self) -> float:
+        """The same while threads only read the same files: what the machine gives."""
+        pool = ThreadPoolExecutor(_BARE_READERS)
+
+        async def read(segments: list[Path]) -> None:
+            loop = asyncio.get_running_loop()
+            for segment in segments:
+                with segment.open("rb", buffering=0) as file:
+                    while await loop.run_in_executor(pool, file.read, _PULL_BYTES):
+                        pass
+
+        segments = sorted((self.path / "commitlog").glob("0*"))
+        _evict(self.path)
+        stalled = asyncio.run(_stall_beside([read(segments[number::_BARE_READERS]) for number in range(_BARE_READERS)]))
+        pool.shutdown()
+        return stalled
 
     def over_bare_read(self) -> float:
         """Bytes a second through the queues from the start, against a bare sequential read of the same segments, both from the disk."""

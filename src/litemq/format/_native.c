@@ -65,7 +65,7 @@ enum {
 enum { MAX_COMPARED_NAMES = 32 };
 
 /* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
-enum { LONG_LOOP_BYTES = 1024 * 1024 };
+enum { LONG_LOOP_BYTES = 256 * 1024 };
 
 /* Bytes ------------------------------------------------------------------------------------------------------------------------- */
 

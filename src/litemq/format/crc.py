@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from litemq.format import native
 
-__all__ = ["crc32c", "crc32c_of_records", "crc32c_of_rows", "crc32c_of_strings"]
+__all__ = ["crc32c", "crc32c_of_blocks", "crc32c_of_records", "crc32c_of_rows", "crc32c_of_strings"]
 
 _DISTANCES: Final = 256  # every string that is hashed by column, a key or a tag, is shorter than this
 _FLAT_BYTES: Final = 1 << 18  # look-ups made at once: keeps the working set in the cache and its size bounded
@@ -127,6 +127,18 @@ def _raw_of_pairs(distance: int) -> npt.NDArray[np.uint32]:
     """What two bytes add to a checksum, the second of them at ``distance`` from the end."""
     first, second = _RAW[(distance + 1) << 8 :][:256], _RAW[distance << 8 :][:256]
     return (first[:, None] ^ second).ravel()
+
+
+def crc32c_of_blocks(data: bytes, block_bytes: int) -> npt.NDArray[np.uint32]:
+    """The checksums of a buffer's blocks, one behind another; the last may be shorter."""
+    whole = len(data) // block_bytes
+    if not native.enabled:
+        return np.array([crc32c(data[at : at + block_bytes]) for at in range(0, len(data), block_bytes)], np.uint32)
+    crcs = np.empty(-(-len(data) // block_bytes), np.uint32)
+    native.loops.crc32c_of_rows(np.frombuffer(data, np.uint8)[: whole * block_bytes], block_bytes, crcs[:whole])
+    if crcs.size > whole:
+        crcs[whole] = crc32c(data[whole * block_bytes :])
+    return crcs
 
 
 def crc32c_of_records(buffer: memoryview, begins: list[int], ends: list[int]) -> list[int]:

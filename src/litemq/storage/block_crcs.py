@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import CorruptStoreError
-from litemq.format.crc import crc32c
+from litemq.format.crc import crc32c_of_blocks
 from litemq.storage.files import OpenFile
 
 __all__ = ["BLOCK_BYTES", "crc_path", "read_checked", "write_crcs"]
@@ -28,8 +28,7 @@ def write_crcs(file: OpenFile, crcs: OpenFile, begin: int, end: int, *, last: bo
     if first >= behind:
         return
     data = file.read(min(behind * BLOCK_BYTES, end) - first * BLOCK_BYTES, first * BLOCK_BYTES)
-    values = [crc32c(data[at : at + BLOCK_BYTES]) for at in range(0, len(data), BLOCK_BYTES)]
-    crcs.write(np.array(values, ">u4").tobytes(), first * 4)
+    crcs.write(crc32c_of_blocks(data, BLOCK_BYTES).astype(">u4").tobytes(), first * 4)
 
 
 def read_checked(file: OpenFile, crcs: Callable[[], OpenFile], begin: int, end: int, stored: int, *, complete: bool) -> bytes:
@@ -43,9 +42,10 @@ def read_checked(file: OpenFile, crcs: Callable[[], OpenFile], begin: int, end: 
     if len(data) < until - first * BLOCK_BYTES:
         raise CorruptStoreError(str(file.path), first * BLOCK_BYTES + len(data), f"the file ends here, {stored} bytes were stored")
     blocks = -(-len(data) // BLOCK_BYTES) if complete and until == stored else len(data) // BLOCK_BYTES
-    wanted = crcs().read(blocks * 4, first * 4) if blocks else b""
-    for number in range(blocks):
-        block = data[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES]
-        if crc32c(block).to_bytes(4, "big") != wanted[number * 4 : number * 4 + 4]:
+    if blocks:
+        wanted = np.frombuffer(crcs().read(blocks * 4, first * 4).ljust(blocks * 4, b"\0"), ">u4")
+        found = crc32c_of_blocks(data, BLOCK_BYTES)[:blocks]
+        if (found != wanted).any():
+            number = int((found != wanted).argmax())
             raise CorruptStoreError(str(file.path), (first + number) * BLOCK_BYTES, "the checksum of a block does not fit")
     return data[begin - first * BLOCK_BYTES : end - first * BLOCK_BYTES]

@@ -48,7 +48,7 @@ __all__ = ["Appended", "DiskStore"]
 Longs = npt.NDArray[np.int64]
 
 _STORE_TIMESTAMP: Final = slice(32, 40)
-_COLD_READERS: Final = 4
+_COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
 _STATE_INTERVAL_S: Final = 0.2
 _MANY_CHANGES: Final = 10_000
 _RETENTION_INTERVAL_S: Final = 60
@@ -260,7 +260,7 @@ class DiskStore:
 
     # Reading ------------------------------------------------------------------------------------------------------------------
 
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
 
         Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
@@ -277,7 +277,7 @@ class DiskStore:
         if not least <= first <= following:
             raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
 
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """The same for an event loop, which is never kept waiting by the disk."""
         waiting = self._queues.first_waiting(key)
         if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting and self._is_hot(key, first)):

@@ -58,6 +58,16 @@ class OpenFile:
             offset += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def read_into(self, target: memoryview, offset: int) -> int:
+        """Fill ``target``; returns how many bytes there were. Other threads run meanwhile, and nothing is copied once more."""
+        done = 0
+        while done < len(target):
+            count = os.preadv(self.fd, [target[done:]], offset + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
     def sync(self) -> None:
         """What was written, and the file's size, survive a power cut from here on."""
         self._disk.fsync(self)

@@ -91,7 +91,7 @@ class MemoryStore:
         self.wait_confirmed(offset)
         told(None)
 
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)
         if not least <= first <= following:
             raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
@@ -105,7 +105,7 @@ class MemoryStore:
             taken.append(record)
         return b"".join(taken)
 
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         return self.read_queue(key, first, max_messages, max_bytes)
 
     def read_record(self, log_offset: int) -> StoredRecord:

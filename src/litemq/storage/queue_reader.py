@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.errors import CorruptStoreError
 from litemq.format.check import explain, find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
@@ -27,6 +27,7 @@ __all__ = ["DamagedQueueError", "QueueReader"]
 
 Longs = npt.NDArray[np.int64]
 
+_ENTRIES_AT_ONCE: Final = 1024  # how many fit what is asked for is known only when their sizes are
 _WORTH_READING_OVER: Final = 32 * 1024  # bytes of other queues between two records: one read is cheaper than two
 
 
@@ -43,18 +44,18 @@ class QueueReader:
         self._confirmed = confirmed
         self._directory = directory
 
-    def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes:
+    def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
         """Records from queue offset ``first`` on: at least one if there is one. Those before a damaged one come without it."""
         confirmed = self._confirmed()
-        try:
-            entries = self.queues.read(key, first, max_messages, confirmed)
-        except (CorruptStoreError, OffsetOutOfRangeError) as error:
-            if isinstance(error, CorruptStoreError):
-                raise DamagedQueueError(error.path, error.offset, error.reason) from error
-            raise
+        entries = self._entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), confirmed)
         if entries.size == 0:
             return b""
         sizes = entries["size"].astype(np.int64)
+        room = max_bytes - int(sizes.sum())
+        if room > 0 and max_messages > entries.size == _ENTRIES_AT_ONCE:
+            more = min(max_messages - entries.size, room // FIXED_BYTES + 1, room * entries.size // max(1, int(sizes.sum())) + 1)
+            entries = np.concatenate((entries, self._entries(key, first + entries.size, more, confirmed)))
+            sizes = entries["size"].astype(np.int64)
         fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
         offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
         if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > confirmed or int(offsets.min()) < self._log.start:
@@ -81,7 +82,13 @@ class QueueReader:
         segment = self._log.segment_of(int(offsets[0]))
         raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))
 
-    def _before_what_is_wrong(self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int) -> bytes:
+    def _entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
+        try:
+            return self.queues.read(key, first, count, confirmed)
+        except CorruptStoreError as error:
+            raise DamagedQueueError(error.path, error.offset, error.reason) from error
+
+    def _before_what_is_wrong(self, key: QueueKey, first: int, offsets: Longs, sizes: Longs, confirmed: int) -> bytes | memoryview:
         wrong = (sizes < FIXED_BYTES) | (offsets + sizes > confirmed) | (offsets < self._log.start)
         good = int(wrong.argmax())
         if good == 0:
@@ -91,21 +98,31 @@ class QueueReader:
     def _damaged(self, key: QueueKey, offset: int, reason: str) -> DamagedQueueError:
         return DamagedQueueError(str(self._directory), offset, f"{reason} (queue {key.queue_id} of topic number {key.topic_id})")
 
-    def _gather(self, offsets: Longs, sizes: Longs) -> bytes:
+    def _gather(self, offsets: Longs, sizes: Longs) -> bytes | memoryview:
         """The records one behind another, with as few reads as is worth it."""
         ends = offsets + sizes
         gaps = offsets[1:] - ends[:-1]
         numbers = self._log.segment_numbers(offsets)
         apart = (gaps < 0) | (gaps > _WORTH_READING_OVER) | (numbers[1:] != numbers[:-1])
+        runs = list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), offsets.size]))
+        if not self._log.is_hot(int(offsets[0])) and not gaps[~apart].any():
+            return self._read_runs([(int(offsets[begin]), int(ends[end - 1])) for begin, end in runs])
         pieces: list[bytes | memoryview] = []
-        for begin, end in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), offsets.size]):
+        for begin, end in runs:
             base = int(offsets[begin])
-            read = self._log.read(base, int(ends[end - 1]))
-            if not gaps[begin : end - 1].any():
-                pieces.append(read)
-                continue
-            view = memoryview(read)
-            pieces += [
-                view[at - base : until - base] for at, until in zip(offsets[begin:end].tolist(), ends[begin:end].tolist(), strict=True)
-            ]
-        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+            view = memoryview(self._log.read(base, int(ends[end - 1])))
+            if gaps[begin : end - 1].any():
+                places = zip(offsets[begin:end].tolist(), ends[begin:end].tolist(), strict=True)
+                pieces += [view[at - base : until - base] for at, until in places]
+            else:
+                pieces.append(view)
+        return b"".join(pieces)
+
+    def _read_runs(self, runs: list[tuple[int, int]]) -> memoryview:
+        """Runs of the log, each within its segment, one behind another in new memory that nobody else has to fill first."""
+        data = np.empty(sum(end - begin for begin, end in runs), np.uint8).data
+        at = 0
+        for begin, end in runs:
+            segment = self._log.segment_of(begin)
+            at += segment.file.read_into(data[at : at + min(end, segment.end) - begin], begin - segment.start)
+        return data[:at]

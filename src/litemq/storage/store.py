@@ -58,13 +58,13 @@ class Store(Protocol):
     def when_confirmed(self, offset: int, told: Told) -> None:
         """On the event loop: call ``told`` with nothing once everything below ``offset`` may be read, or with why that will never be."""
 
-    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """Records of a queue from offset ``first`` on, one behind another as they stand in the log: at least one if there is one.
 
         Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
         """
 
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes:
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """The same for an event loop, which is never kept waiting by the disk."""
 
     def read_record(self, log_offset: int) -> StoredRecord:

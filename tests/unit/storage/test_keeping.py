@@ -290,7 +290,7 @@ def test_cold_reads_do_not_run_on_the_event_loop(tmp_path: Path, monkeypatch: py
     threads: list[str] = []
     read_queue = store.read_queue
 
-    def noted(*arguments: int) -> bytes:
+    def noted(*arguments: int) -> bytes | memoryview:
         threads.append(threading.current_thread().name)
         return read_queue(*arguments)  # type: ignore[arg-type]
 
