@@ -113,9 +113,10 @@ class Disk:
             raise
 
     def used_fraction(self, path: Path) -> float:
-        """How much of the file system that holds ``path`` is not free for this user."""
+        """How much of the file system that holds ``path`` is in use, of what this user could use: what ``df`` shows."""
         found = os.statvfs(path)
-        return 1 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
+        used = found.f_blocks - found.f_bfree
+        return used / (used + found.f_bavail) if used + found.f_bavail else 0.0
 
     def rename(self, old: Path, new: Path) -> None:
         old.rename(new)
