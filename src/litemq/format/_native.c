@@ -34,6 +34,8 @@ enum {
     QUEUE_OFFSET_AT = 24,
     STORE_TIMESTAMP_AT = 32,
     ORIGIN_AT = 40,
+    TOPIC_ID_AT = 48,
+    QUEUE_ID_AT = 52,
     KIND_AT = 60,
     PRODUCER_BYTES_AT = 64,
     BORN_TIMESTAMP_AT = 64,
@@ -626,6 +628,41 @@ static enum Verdict examine_records(const Py_buffer *buffer, const Numbers *star
     return alike ? ALIKE : SOUND;
 }
 
+/* Where the records of one queue ought to stand: in the log, and from an offset of the queue on. */
+typedef struct {
+    const Numbers *log_offsets;
+    int64_t first;
+    uint32_t topic_id, queue_id;
+} Places;
+
+static bool is_in_its_place(const Record *record, const Places *places, Py_ssize_t number)
+{
+    const uint8_t *fixed = record->fixed;
+    return load_u64(fixed + COMMITLOG_OFFSET_AT) == (uint64_t)long_at(places->log_offsets, number) &&
+           load_u64(fixed + QUEUE_OFFSET_AT) == (uint64_t)places->first + (uint64_t)number && load_u32(fixed + TOPIC_ID_AT) == places->topic_id &&
+           load_u32(fixed + QUEUE_ID_AT) == places->queue_id;
+}
+
+/* How many records, from the first on, are what was stored there: they fill the buffer, and their checksums are right. What else they
+ * have to be, they were when they were stored. */
+static Py_ssize_t count_intact(const Py_buffer *buffer, const Numbers *starts, const Places *places)
+{
+    Record record;
+
+    for (Py_ssize_t number = 0; number < starts->count; number++) {
+        int64_t start = long_at(starts, number), end = number + 1 < starts->count ? long_at(starts, number + 1) : buffer->len;
+        if (!can_be_record(buffer, start))
+            return number;
+        record.bytes = (const uint8_t *)buffer->buf + start;
+        read_once(record.fixed, record.bytes, FIXED_BYTES);
+        record.size = load_u32(record.fixed);
+        if (record.size < FIXED_BYTES || record.size > buffer->len - start || record.size != end - start || load_u32(record.fixed + 4) != MAGIC ||
+            !is_in_its_place(&record, places, number) || !crcs_are_right(&record, true))
+            return number;
+    }
+    return starts->count;
+}
+
 /* What the broker writes -------------------------------------------------------------------------------------------------------- */
 
 /* In the order of Python's arguments. */
@@ -914,6 +951,31 @@ static PyObject *py_examine(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromLong(verdict);
 }
 
+static PyObject *py_count_intact(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts, log_offsets;
+    long long first;
+    unsigned int topic_id, queue_id;
+    Py_ssize_t intact = 0;
+
+    if (!PyArg_ParseTuple(args, "y*O&O&LII", &buffer, take_longs, &starts, take_longs, &log_offsets, &first, &topic_id, &queue_id))
+        return NULL;
+    bool fits = log_offsets.count == starts.count;
+    if (fits) {
+        Places places = {.log_offsets = &log_offsets, .first = first, .topic_id = topic_id, .queue_id = queue_id};
+        PyThreadState *state = begin_loop(buffer.len);
+        intact = count_intact(&buffer, &starts, &places);
+        end_loop(state);
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    PyBuffer_Release(&log_offsets.view);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "a place for each record");
+    return PyLong_FromSsize_t(intact);
+}
+
 static PyObject *py_are_of_topic(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer buffer, topic;
@@ -1043,6 +1105,7 @@ static PyMethodDef methods[] = {
     {"crc32c_of_rows", py_crc32c_of_rows, METH_VARARGS, NULL},
     {"scan", py_scan, METH_VARARGS, NULL},
     {"examine", py_examine, METH_VARARGS, NULL},
+    {"count_intact", py_count_intact, METH_VARARGS, NULL},
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},
     {"stamp", py_stamp, METH_VARARGS, NULL},
     {"queue_entries", py_queue_entries, METH_VARARGS, NULL},

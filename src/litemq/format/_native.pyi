@@ -35,6 +35,9 @@ def scan(buffer: Buffer, begin: int, end: int, max_record_bytes: int, /) -> tupl
 def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int, verify_crc: bool, /) -> int:
     """``SOUND`` if every record surely follows every rule, ``ALIKE`` if all have the same tags and properties besides."""
 
+def count_intact(buffer: Buffer, starts: _Longs, log_offsets: _Longs, first: int, topic_id: int, queue_id: int, /) -> int:
+    """How many of the records that fill a buffer, from the first on, are what was stored in those places of a queue."""
+
 def are_of_topic(buffer: Buffer, starts: _Longs, topic: bytes, /) -> bool:
     """Whether all of some valid records were written for one topic."""
 

@@ -22,11 +22,21 @@ from litemq.format.limits import (
     MAX_TAG_BYTES,
     RecordLimits,
 )
-from litemq.format.record import FIXED_BYTES, PRODUCER_BYTES_AT, SEVERAL_TAGS, STAMPED_BYTES_AT, Buffer, Problem, Stage, decode_record
+from litemq.format.record import (
+    FIXED_BYTES,
+    MAGIC,
+    PRODUCER_BYTES_AT,
+    SEVERAL_TAGS,
+    STAMPED_BYTES_AT,
+    Buffer,
+    Problem,
+    Stage,
+    decode_record,
+)
 from litemq.format.scan import ScanStop, scan
 from litemq.format.strings import ListColumn, StringLists, Strings, all_alike, all_utf8, maybe_repeated_names, nonascii, rows_at, spread
 
-__all__ = ["are_of_topic", "check_batch", "explain", "find_faults", "tag_hashes"]
+__all__ = ["are_of_topic", "check_batch", "count_intact", "explain", "find_faults", "tag_hashes"]
 
 Numbers = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
@@ -46,6 +56,25 @@ def check_batch(buffer: Buffer, *, stage: Stage = Stage.SENT, limits: RecordLimi
         raise explain(buffer, found.end, stage=stage, limits=limits)
     columns.sizes = sizes_between(found.starts, found.end)
     return columns
+
+
+def count_intact(columns: RecordColumns, log_offsets: Numbers, first: int, topic_id: int, queue_id: int) -> int:
+    """How many records, from the first on, are what was stored there: at those log offsets, and in a queue from offset ``first`` on.
+
+    They fill the buffer, each is as long as it says, and both checksums are right. What else they have to be, they were when they were
+    stored.
+    """
+    if native.enabled:
+        return native.loops.count_intact(columns.buffer, columns.starts, log_offsets, first, topic_id, queue_id)
+    header = columns.header
+    wrong = header["size"] != sizes_between(columns.starts, columns.data.size)
+    wrong |= (header["magic"] != MAGIC) | (header["size"] < FIXED_BYTES)
+    wrong |= (header["commitlog_offset"] != log_offsets) | (header["queue_offset"] != np.arange(first, first + len(columns)))
+    wrong |= (header["topic_id"] != topic_id) | (header["queue_id"] != queue_id)
+    good = int(wrong.argmax()) if wrong.any() else len(columns)
+    # Only where the record agrees that it has that size may the rest of it be looked at.
+    bad = np.flatnonzero(_wrong_crcs(columns.subset(np.arange(good)), Stage.STORED)) if good else wrong[:0]
+    return int(bad[0]) if bad.size else good
 
 
 def are_of_topic(columns: RecordColumns, topic: bytes) -> bool:

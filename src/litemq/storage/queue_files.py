@@ -10,6 +10,7 @@ everything at once and says how far the queues may be believed.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,14 @@ _FOLDER: Final = re.compile(r"[A-Za-z0-9_.%\-]{1,134}", re.ASCII)
 _ENTRY: Final = QUEUE_ENTRY.itemsize
 
 
+@lru_cache(maxsize=4096)
+def _queue_file(directory: Path, topic: str, queue_id: int, start: int) -> Path:
+    # The name becomes a folder: it must not lead anywhere else.
+    if not _FOLDER.fullmatch(topic) or topic in {".", ".."} or queue_id < 0 or start < 0:
+        raise InvalidArgumentError(f"queue {queue_id} of topic {topic!r}, byte {start}: not a queue's name")
+    return directory / topic / str(queue_id) / f"{start:020d}"
+
+
 class QueueFiles:
     """The files of all queues of a store."""
 
@@ -39,10 +48,7 @@ class QueueFiles:
         self._files = FilePool(disk, most_open)
 
     def _path(self, topic: str, queue_id: int, start: int) -> Path:
-        # The name becomes a folder: it must not lead anywhere else.
-        if not _FOLDER.fullmatch(topic) or topic in {".", ".."} or queue_id < 0 or start < 0:
-            raise InvalidArgumentError(f"queue {queue_id} of topic {topic!r}, byte {start}: not a queue's name")
-        return self._directory / topic / str(queue_id) / f"{start:020d}"
+        return _queue_file(self._directory, topic, queue_id, start)
 
     def write(self, topic: str, queue_id: int, first: int, entries: npt.NDArray[np.void]) -> None:
         """Put entries at queue offsets ``first …``, behind those that are there or over them."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.format.check import explain, find_faults
+from litemq.format.check import count_intact, explain
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
@@ -64,20 +64,14 @@ class QueueReader:
         starts = np.cumsum(sizes) - sizes
         if len(data) != int(starts[-1] + sizes[-1]):
             raise self._damaged(key, first, "an entry reaches beyond its segment")
-        columns = RecordColumns(data, starts)
-        header = columns.header
-        wrong = (header["commitlog_offset"] != offsets) | (header["queue_offset"] != np.arange(first, first + starts.size))
-        wrong |= (header["topic_id"] != key.topic_id) | (header["queue_id"] != key.queue_id) | (header["size"] != sizes)
-        good = int(wrong.argmax()) if wrong.any() else starts.size
-        # Only where the record agrees that it has that size may the rest of it be looked at.
-        faults = find_faults(columns if good == starts.size else columns.subset(np.arange(good)), limits=STORED_LIMITS)
-        if faults.size:
-            good = int(faults[0])
+        good = count_intact(RecordColumns(data, starts), offsets, first, key.topic_id, key.queue_id)
         if good == starts.size:
             return data
         if good > 0:
             return data[: int(starts[good])]
-        if wrong[0]:
+        header = RecordColumns(data, starts[:1]).header[0]
+        place = (offsets[0], first, key.topic_id, key.queue_id, sizes[0])
+        if tuple(header[name] for name in ("commitlog_offset", "queue_offset", "topic_id", "queue_id", "size")) != place:
             raise self._damaged(key, first, "an entry does not fit its record")
         segment = self._log.segment_of(int(offsets[0]))
         raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))

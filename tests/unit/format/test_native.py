@@ -406,3 +406,12 @@ def test_keys_that_do_not_add_up_have_no_hashes() -> None:
     record = bytearray(encode_record(Record("orders", keys=("key",))))
     record[record.index(b"\x00\x03key") + 1] = 4
     assert native.loops.hash_keys(record, np.array([0])) is None
+
+
+@given(st.binary(max_size=1500), STARTS, st.sampled_from(EDGES) | st.integers(0, 10), st.integers(0, 2**32 - 1))
+def test_counting_what_is_intact_holds_up_under_any_starts(buffer: bytes, starts: list[int], first: int, number: int) -> None:
+    places = np.array(starts, np.int64)
+    assert 0 <= native.loops.count_intact(buffer, places, places[::-1].copy(), first, number, number) <= len(starts)
+    if starts:
+        with pytest.raises(ValueError, match="a place for each"):
+            native.loops.count_intact(buffer, places, places[1:].copy(), first, number, number)
