@@ -36,10 +36,10 @@ def _store(path: Path) -> DiskStore:
 
 def _evict(path: Path) -> None:
     """Take files out of the cache: what is read next comes from the disk."""
+    os.sync()
     for file in sorted(path.rglob("*")):
         if file.is_file():
             fd = os.open(file, os.O_RDONLY)
-            os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(fd)
 
