@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +21,13 @@ import numpy.typing as npt
 
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
-from litemq.format.keys import hash_key
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
 from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
+from litemq.storage.finder import Finder
 from litemq.storage.flush import Told
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
@@ -50,7 +51,6 @@ Longs = npt.NDArray[np.int64]
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
 _STATE_INTERVAL_S: Final = 0.2
-_MANY_CHANGES: Final = 10_000
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
 _REPLAYED_AT_ONCE: Final = 1 << 30  # bytes of log whose queue entries wait in memory while it is read again
@@ -77,28 +77,27 @@ class DiskStore:
         self._directory = directory
         self._writing = threading.RLock()
         self._keeping = threading.RLock()  # held by whoever writes what is derived from the log
-        self._indexing = threading.RLock()
         self._refused: str | None = None
         self._damage: dict[int, CorruptStoreError] = {}  # damaged records that were come across, by log offset
-        self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read")
         self._keeper: Keeper | None = None
         self._files = LogDirectory(directory, config, clock, disk=disk, host=host)
         self._log = self._files.log
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._files.abandon)
             disk.make_directory(directory / "consumequeue")
             self._state_keeper = StateKeeper(disk, directory)
+            undo.callback(self._state_keeper.close)
             self.state, as_of, anew = self._load_state()
-            self._snapshot_as_of = as_of
+            self._snapshot_at = max(0, self._files.projections.snapshot)
             self._changes = self._state_keeper.follow(self.state, as_of, anew=anew)
             self._queues = self._new_queues()
             self._reader = QueueReader(self._log, self._queues, lambda: self.confirm_offset, directory / "consumequeue")
-            self._index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
-            self._indexed = max(self._index.resume_at, self._log.start)
+            index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
+            written_from = self._files.epoch.start_offset
+            self._finder = Finder(self._log, index, self.state, clock, self.read_record, written_from=written_from)
             self._replay(as_of, self._files.projections.queues_applied, replayed)
-        except BaseException:
-            self._cold.shutdown()
-            self._files.abandon()
-            raise
+            undo.pop_all()
+        self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read")
         self._checkpoint_at = self._retention_at = self._now()
         if config.checkpoint_interval_ms:
             self._keeper = Keeper(self._keep, min(_STATE_INTERVAL_S, config.checkpoint_interval_ms / 1000))
@@ -162,9 +161,8 @@ class DiskStore:
                 replay_into_state(Window(window.base, new), self.state, self._changes)
             replay_into_queues(window, queues_applied, rebuild or self._queues)
             behind = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
-            if rebuild is not None and self._indexed <= window.base:
-                self._index.add(window.columns, window.base, self._clock.wall_ms())
-                self._indexed = behind
+            if rebuild is not None:
+                self._finder.add(window, behind)
             if behind - written >= _REPLAYED_AT_ONCE:
                 written = behind
                 self._queues.write_behind(behind, _WRITE_BEHIND_S)
@@ -339,41 +337,7 @@ class DiskStore:
 
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
         """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
-        with self._indexing:
-            try:
-                return self._find(topic, key, most)
-            except CorruptStoreError as error:
-                if not self._index.holds(error.path):
-                    raise
-                self._index.rebuild(error)
-                self._indexed = self._log.start
-                return self._find(topic, key, most)
-
-    def _find(self, topic: str, key: str, most: int) -> list[StoredRecord]:
-        self._index_to(self.confirm_offset)
-        found: list[StoredRecord] = []
-        for offset in self._index.find(hash_key(topic, key)):
-            if offset < self._log.start or len(found) == most:
-                break
-            # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there.
-            stored = self.read_record(offset)
-            if self._is_kept(stored) and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
-                found.append(stored)
-        return found
-
-    def _is_kept(self, stored: StoredRecord) -> bool:
-        stamp = stored.stamp
-        return stamp is not None and stamp.queue_offset >= self.state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
-
-    def _index_to(self, end: int) -> None:
-        """Build the key index up to a log offset."""
-        with self._indexing:
-            if self._indexed < end:
-                # What this process wrote, it has checked; only what was there before may have been damaged since.
-                verify_crc = self._indexed < self._files.epoch.start_offset
-                for window in read_log(self._log, self._indexed, end, verify_crc=verify_crc, damaged=self._note_damage):
-                    self._index.add(window.columns, window.base, self._clock.wall_ms())
-                self._indexed = end
+        return self._finder.find(topic, key, most, self.confirm_offset, self._note_damage)
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
@@ -404,7 +368,7 @@ class DiskStore:
         self._checkpoint_at = now
         self.checkpoint()
         self._watch_the_disk()
-        if self._log.end - self._snapshot_as_of >= self._config.snapshot_every_bytes:
+        if self._log.end - self._snapshot_at >= self._config.snapshot_every_bytes:
             self.snapshot()
         if now - self._retention_at >= _RETENTION_INTERVAL_S:
             self._retention_at = now
@@ -441,7 +405,7 @@ class DiskStore:
         with self._keeping:
             flushed = self.confirm_offset
             applied = self._queues.write_behind(flushed, most_seconds)
-            self._index_to(flushed)
+            self._finder.index_to(flushed, self._note_damage)
             self._state_keeper.commit(flushed)
             try:
                 self._disk.sync_all(self._directory)
@@ -450,7 +414,7 @@ class DiskStore:
                 self._log.fail(f"a sync failed: {error}")
                 raise
             self._files.projections = self._files.projections._replace(
-                queues_applied=applied, index_applied=self._indexed, state_applied=self._state_keeper.applied
+                queues_applied=applied, index_applied=self._finder.indexed, state_applied=self._state_keeper.applied
             )
             self._files.checkpoint()
 
@@ -458,13 +422,13 @@ class DiskStore:
         """Write everything that is known into the log; returns where that begins. It counts once it is safe."""
         with self._keeping:
             with self._writing:
-                state, as_of = self.state.copy(), self._log.end
-                begin = int(self._append_control(snapshot_begin(as_of)).log_offsets[0])
+                state = self.state.copy()
+                begin = int(self._append_control(snapshot_begin(self._log.end)).log_offsets[0])
             # Others write meanwhile: their records come behind ``as_of``, and are applied to the snapshot's rows like all that do.
             for control in snapshot_rest(state.rows(), begin, self._config.max_record_bytes // 2):
                 end = self._append_control(control).end
             self.wait_confirmed(end)
-            self._snapshot_as_of = as_of
+            self._snapshot_at = begin
             self._files.projections = self._files.projections._replace(snapshot=begin)
             return begin
 
@@ -486,8 +450,7 @@ class DiskStore:
                 self._log.drop_before(log_start)
             for key, offset in least.items():
                 self._queues.drop_before(key, offset)
-            with self._indexing:
-                self._index.drop_before(log_start)
+            self._finder.drop_before(log_start)
             return self._log.start
 
     def abandon(self) -> None:
