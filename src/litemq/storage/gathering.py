@@ -7,6 +7,7 @@ joined; each gets its own answer, and one that is not valid is refused alone.
 from __future__ import annotations
 
 import asyncio
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,27 +29,30 @@ class _Request(NamedTuple):
 
 
 class Gatherer:
-    """Appends for many senders on one event loop."""
+    """Appends for many senders on the event loop that is running when it is made."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._loop = asyncio.get_running_loop()
         self._requests: dict[int, list[_Request]] = {}
 
     def append(
         self, batch: bytes | bytearray, topic_id: int, queue_id: int, durability: Durability = Durability.DISK
     ) -> asyncio.Future[Appended]:
         """Where the batch went, once that is as safe as it was asked to be. Batches of one sender keep their order."""
-        loop = asyncio.get_running_loop()
-        if not self._requests:
-            loop.call_soon(self._append_all)
-        answer: asyncio.Future[Appended] = loop.create_future()
-        self._requests.setdefault(topic_id, []).append(_Request(batch, queue_id, durability, answer))
+        requests = self._requests.get(topic_id)
+        if requests is None:
+            if not self._requests:
+                self._loop.call_soon(self._append_all)
+            requests = self._requests[topic_id] = []
+        answer: asyncio.Future[Appended] = self._loop.create_future()
+        requests.append(_Request(batch, queue_id, durability, answer))
         return answer
 
     def _append_all(self) -> None:
         gathered, self._requests = self._requests, {}
         for topic_id, requests in gathered.items():
-            counts = [_count(request.batch) for request in requests]
+            counts = [_count(request[0]) for request in requests]
             if len(requests) > 1 and all(counts):
                 try:
                     self._append_together(topic_id, requests, counts)
@@ -68,42 +72,37 @@ class Gatherer:
         except LiteMQError as error:
             _refuse([request], error)
         else:
-            self._answer([(request, appended)])
+            self._answer([request], [appended])
 
     def _append_together(self, topic_id: int, requests: list[_Request], counts: list[int]) -> None:
-        joined = bytearray().join([request.batch for request in requests])
-        queue_ids = [request.queue_id for request in requests]
+        joined = bytearray().join([request[0] for request in requests])
+        queue_ids = [request[1] for request in requests]
         one_queue = queue_ids.count(queue_ids[0]) == len(queue_ids)
         appended = self._store.append(joined, topic_id, queue_ids[0] if one_queue else np.repeat(queue_ids, counts))
         log_offsets, queue_offsets, time, end = appended
-        answers = []
-        at = 0
-        for request, count in zip(requests, counts, strict=True):
-            behind = at + count
-            answers.append((request, Appended(log_offsets[at:behind], queue_offsets[at:behind], time, end)))
-            at = behind
-        self._answer(answers)
+        borders = pairwise(accumulate(counts, initial=0))
+        self._answer(requests, [Appended(log_offsets[at:behind], queue_offsets[at:behind], time, end) for at, behind in borders])
 
-    def _answer(self, answers: list[tuple[_Request, Appended]]) -> None:
+    def _answer(self, requests: list[_Request], receipts: list[Appended]) -> None:
         """Those to whom memory is enough at once, the others when it is confirmed: all of them are told together."""
         later = []
-        for request, appended in answers:
-            if request.durability >= Durability.DISK:
-                later.append((request.answer, appended))
-            elif not request.answer.done():
-                request.answer.set_result(appended)
+        for (_, _, durability, answer), receipt in zip(requests, receipts, strict=True):
+            if durability >= Durability.DISK:
+                later.append((answer, receipt))
+            elif not answer.done():
+                answer.set_result(receipt)
 
         def confirmed(failure: LiteMQError | None) -> None:
-            for answer, appended in later:
+            for answer, receipt in later:
                 if answer.done():  # whoever waited has gone
                     continue
                 if failure is None:
-                    answer.set_result(appended)
+                    answer.set_result(receipt)
                 else:
                     answer.set_exception(failure)
 
         if later:
-            self._store.when_confirmed(later[-1][1].end, confirmed)
+            self._store.when_confirmed(receipts[-1].end, confirmed)
 
 
 def _count(batch: bytes | bytearray) -> int:
