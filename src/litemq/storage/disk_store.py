@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +52,7 @@ Longs = npt.NDArray[np.int64]
 
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
+_COLD_NICENESS: Final = 10
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
@@ -97,7 +100,7 @@ class DiskStore:
             self._finder = Finder(self._log, index, self.state, clock, self.read_record, written_from=written_from)
             self._replay(as_of, self._files.projections.queues_applied, replayed)
             undo.pop_all()
-        self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read")
+        self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_give_way)
         self._checkpoint_at = self._retention_at = self._now()
         if config.checkpoint_interval_ms:
             self._keeper = Keeper(self._keep, min(_STATE_INTERVAL_S, config.checkpoint_interval_ms / 1000))
@@ -474,6 +477,12 @@ class DiskStore:
         if self._keeper is not None:
             self._keeper.stop()
         self._cold.shutdown()
+
+
+def _give_way() -> None:
+    """For a thread that reads what is cold: the event loop comes first. Where threads have no priority of their own, all stay equal."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COLD_NICENESS)
 
 
 def _log_offset(error: CorruptStoreError) -> int:
