@@ -170,14 +170,14 @@ def time_to_restart(path: Path, batch: bytes) -> float:
     """Seconds from opening a directory whose writer was killed under load until its last message has been read."""
     chunk = path.with_name("chunk")
     chunk.write_bytes(batch)
-    child = subprocess.Popen([sys.executable, "-c", _APPEND_UNTIL_KILLED, str(path), str(chunk)], stdout=subprocess.PIPE)  # noqa: S603
-    try:
-        if child.stdout is None or not child.stdout.readline():
-            raise RuntimeError("the writer died by itself")
-        time.sleep(3)
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+    command = [sys.executable, "-c", _APPEND_UNTIL_KILLED, str(path), str(chunk)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:  # noqa: S603
+        try:
+            if child.stdout is None or not child.stdout.readline():
+                raise RuntimeError("the writer died by itself")
+            time.sleep(3)
+        finally:
+            child.send_signal(signal.SIGKILL)
     begin = time.perf_counter()
     store = _store(path)
     topic = store.state.topic("orders")

@@ -12,6 +12,7 @@ import heapq
 import threading
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.storage.commitlog import CommitLog
@@ -19,6 +20,8 @@ from litemq.storage.segment import Segment
 
 __all__ = ["Flusher", "Told"]
 
+
+_LINGER_S: Final = 0.002
 
 Told = Callable[[StoreFailedError | None], None]
 
@@ -29,9 +32,13 @@ class Flusher:
     def __init__(self, log: CommitLog) -> None:
         self._log = log
         self.flushed = log.end
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._is_dirty = threading.Condition(self._lock)
+        self._is_wanted = threading.Condition(self._lock)
+        self._is_flushed = threading.Condition(self._lock)
         self._dirty: list[Segment] = []
         self._written = log.end
+        self._wanted = log.end  # so far somebody waits for it
         self._stopping = False
         self._order = count()
         self._waiters: list[tuple[int, int, Told]] = []
@@ -41,17 +48,20 @@ class Flusher:
 
     def written(self, segments: list[Segment]) -> None:
         """The writer has added bytes up to the log's end, in these segments."""
-        with self._condition:
+        with self._lock:
             self._dirty += [segment for segment in segments if segment not in self._dirty]
             self._written = self._log.end
-            self._condition.notify_all()
+            self._is_dirty.notify()
 
     def _run(self) -> None:
         while True:
-            with self._condition:
-                self._condition.wait_for(lambda: self._written > self.flushed or self._stopping)
+            with self._lock:
+                self._is_dirty.wait_for(lambda: self._written > self.flushed or self._stopping)
                 if self._written <= self.flushed or self._log.failure is not None:
                     return
+                if self._wanted <= self.flushed:
+                    # Nobody waits: more comes together, and the writer is not disturbed for each piece of it.
+                    self._is_wanted.wait_for(lambda: self._wanted > self.flushed or self._stopping, _LINGER_S)
                 target, segments = self._written, self._dirty
                 self._dirty = []
             try:
@@ -65,9 +75,9 @@ class Flusher:
             self._tell()
 
     def _tell(self) -> None:
-        with self._condition:
-            self._condition.notify_all()
-            loop = self._loop
+        with self._lock:
+            self._is_flushed.notify_all()
+            loop = self._loop if self._waiters else None
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake)
 
@@ -83,12 +93,16 @@ class Flusher:
         if offset > self._log.end:
             raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
         heapq.heappush(self._waiters, (offset, next(self._order), told))
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            with self._condition:
-                self._loop = loop
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._want(offset)
         # It may have been flushed, or have failed, before this was in the list.
         self._wake()
+
+    def _want(self, offset: int) -> None:
+        if offset > self._wanted:
+            self._wanted = offset
+            self._is_wanted.notify()
 
     async def wait_flushed(self, offset: int) -> None:
         """Return when everything below ``offset`` is on disk; raise if that will never be."""
@@ -107,8 +121,9 @@ class Flusher:
         """The same for a thread."""
         if offset > self._log.end:
             raise OffsetOutOfRangeError(f"offset {offset}: the log ends at {self._log.end}")
-        with self._condition:
-            done = self._condition.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
+        with self._lock:
+            self._want(offset)
+            done = self._is_flushed.wait_for(lambda: self.flushed >= offset or self._log.failure is not None, timeout)
         if self.flushed >= offset:
             return
         if not done:
@@ -117,7 +132,8 @@ class Flusher:
 
     def close(self) -> None:
         """Flush what is left, and end."""
-        with self._condition:
+        with self._lock:
             self._stopping = True
-            self._condition.notify_all()
+            self._is_dirty.notify()
+            self._is_wanted.notify()
         self._thread.join()
