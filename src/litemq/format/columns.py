@@ -138,8 +138,9 @@ class RecordColumns:
 
     def forget_headers(self) -> None:
         """The headers have changed: whoever asks for them next is told what they say now."""
-        for name in ("header", "words", "set_anywhere", "set_everywhere"):
-            self.__dict__.pop(name, None)
+        if "header" in self.__dict__:
+            for name in ("header", "words", "set_anywhere", "set_everywhere"):
+                self.__dict__.pop(name, None)
 
     def _word(self, word: Word) -> npt.NDArray[np.uint32]:
         """One of ``words``; where they have not been gathered, without the others."""
