@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
+from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError, StoreFailedError
 from litemq.format.record import decode_record, encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
@@ -117,9 +117,24 @@ def test_topics_come_and_go_and_their_offsets_go_on(store: Store) -> None:
 
 def test_offsets_of_groups_are_kept(store: Store) -> None:
     key = QueueKey(store.create_topic("orders", 1).topic_id, 0)
+    store.append(_encoded("orders", *[b"x"] * 5), key.topic_id, 0)
     store.commit_offsets("billing", [(key, 5)])
     store.commit_offsets("billing", [(key, 3)])
+    for wrong in ((key, 6), (key, -1), (QueueKey(key.topic_id, 1), 0), (QueueKey(99, 0), 0)):
+        with pytest.raises(InvalidArgumentError):
+            store.commit_offsets("billing", [(key, 1), wrong])
+    with pytest.raises(InvalidArgumentError):
+        store.commit_offsets("", [(key, 1)])
     assert store.state.group_offsets == {("billing", key): 3}
+
+
+def test_nothing_is_taken_after_the_end(store: Store) -> None:
+    topic = store.create_topic("orders", 1)
+    store.close()
+    with pytest.raises(StoreFailedError):
+        store.append(_encoded("orders", b"x"), topic.topic_id, 0)
+    with pytest.raises(StoreFailedError):
+        store.create_topic("other")
 
 
 def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -> None:
@@ -136,6 +151,7 @@ def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -
     assert [stored.record.message_id for stored in store.find("orders", "m-3")] == ["m-3"]
     assert store.find("other", "even") == []
     assert store.find("orders", "") == []
+    assert store.find("orders", "even", -1) == []
     key = QueueKey(topic.topic_id, 0)
     assert [store.offset_at_time(key, time) for time in times] == [0, 1, 2, 3, 4]
     assert (store.offset_at_time(key, 0), store.offset_at_time(key, times[2] - 1), store.offset_at_time(key, times[4] + 1)) == (0, 2, 5)
@@ -204,6 +220,8 @@ def test_whoever_sends_what_is_not_valid_is_refused_alone(store: Store) -> None:
         assert kinds == ["Appended", "RecordFormatError", "RecordFormatError", "InvalidArgumentError", "Appended"]
         gone = gatherer.append(_encoded("orders", b"gone"), topic.topic_id, 0)
         gone.cancel()
+        with pytest.raises(InvalidArgumentError):
+            gatherer.append(_encoded("orders", b"nowhere"), topic.topic_id, None)  # type: ignore[arg-type]
         misplaced = gatherer.append(_encoded("orders", b"misplaced"), topic.topic_id, 5)
         assert isinstance((await asyncio.gather(misplaced, return_exceptions=True))[0], InvalidArgumentError)
 

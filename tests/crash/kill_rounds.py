@@ -47,7 +47,8 @@ def write_until_killed(directory: Path, pipe: int, seed: int) -> None:
         batch = bytearray(b"".join(encode_record(Record("orders", body)) for body in bodies))
         appended = store.append(batch, topic.topic_id, queues)
         if number % 7 == 0:
-            store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), number)])
+            key = QueueKey(topic.topic_id, 0)
+            store.commit_offsets("billing", [(key, store.state.next.get(key, 0))])
         store.wait_confirmed(appended.end)
         os.write(pipe, b"".join(ACK.pack(q, o) for q, o in zip(queues.tolist(), appended.queue_offsets.tolist(), strict=True)))
         number += count

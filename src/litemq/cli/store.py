@@ -144,6 +144,7 @@ def verify(
                 "records": found.records,
                 "queue_files": found.queue_files,
                 "index_files": found.index_files,
+                "above_checkpoint_bytes": found.above_checkpoint_bytes,
                 "findings": findings,
             }
         )
@@ -153,6 +154,8 @@ def verify(
         verdict = f"{len(found.findings)} findings" if found.findings else "nothing is damaged"
         looked_at = f"{found.segments} segments, {found.records} records, {found.queue_files} queue files, {found.index_files} index files"
         sys.stdout.write(f"{looked_at}: {verdict}\n")
+        if found.above_checkpoint_bytes:
+            sys.stdout.write(f"{found.above_checkpoint_bytes} bytes above the checkpoint are for the next opening to check\n")
     if found.findings:
         raise typer.Exit(1)
 

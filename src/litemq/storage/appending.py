@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,11 @@ from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
-from litemq.proto.control_pb2 import Control, Topic, TopicCreated, TopicDeleted
+from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State
 from litemq.types import Record, RecordKind, check_name
 
-__all__ = ["Batch", "Stamped", "control_batch", "creation_of", "deletion_of", "sent_batch", "stamp"]
+__all__ = ["Batch", "Stamped", "commit_of", "control_batch", "creation_of", "deletion_of", "sent_batch", "stamp"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -100,6 +101,20 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
     )
     entries = queue_entries(batch.columns, runs, commitlog_offsets=log_offsets, store_timestamps=store_timestamp)
     return Stamped(keys, firsts, nexts, queue_offsets, entries, bounds)
+
+
+def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Control:
+    """The record that says how far a group has come. A queue that is not known yet has no offset but 0."""
+    rows = []
+    for key, offset in offsets:
+        facts, following = state.topics.get(key.topic_id), state.next.get(key, 0)
+        if facts is None or not 0 <= key.queue_id < facts.queues:
+            raise InvalidArgumentError(f"no topic has the number {key.topic_id} and a queue {key.queue_id}")
+        if not 0 <= offset <= following:
+            raise InvalidArgumentError(f"offset {offset} of queue {key.queue_id} of {facts.name!r}: choose 0 … {following}")
+        rows.append(GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset))
+    check_name(group)
+    return Control(offsets_committed=OffsetsCommitted(offsets=rows))
 
 
 def creation_of(state: State, name: str, queues: int) -> Control:

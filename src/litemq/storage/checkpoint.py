@@ -17,7 +17,9 @@ A slot (128 bytes, big-endian)::
      76      4  0
      80      8  store timestamp of the last record (ms)
      88      8  written at (ms)
-     96     32  0
+     96      8  log start: no segment from there on may be missing
+    104      8  size of a segment
+    112     16  0
 
 Each slot has a 4 KiB block of its own: a torn write of one leaves the other alone.
 """
@@ -45,7 +47,8 @@ _SLOT: Final = struct.Struct(
     "4x"
     "q"  # store_timestamp
     "q"  # written_at
-    "32x"
+    "qq"  # log_start, segment_bytes
+    "16x"
 )
 _BLOCK: Final = 4096
 
@@ -63,6 +66,8 @@ class Checkpoint(NamedTuple):
     epoch: int = 0
     store_timestamp: int = 0
     written_at: int = 0
+    log_start: int = 0
+    segment_bytes: int = 0
 
 
 class CheckpointFile:

@@ -40,10 +40,13 @@ def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
 class CommitLog:
     """The segments of a data directory, from the oldest that is kept."""
 
-    def __init__(self, disk: Disk, directory: Path, segments: list[Segment], end: int, segment_bytes: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, segments: list[Segment], end: int, segment_bytes: int, *, hot_bytes: int = HOT_BYTES
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self._hot_bytes = hot_bytes
         self.reserve = SegmentReserve(disk, directory, segment_bytes)
         self.segments = segments
         self.end = end
@@ -126,7 +129,7 @@ class CommitLog:
             segment = Segment.open(self._disk, self._directory, offset, self._segment_bytes)
         self.segments = [*self.segments, segment]  # a new list: other threads look into the old one
         for cold in self.segments[-2::-1]:
-            if cold.end < self.end - HOT_BYTES:
+            if cold.end < self.end - self._hot_bytes:
                 cold.unmap()
         return segment
 
@@ -165,7 +168,7 @@ class CommitLog:
 
     def is_hot(self, offset: int) -> bool:
         """Whether what stands there was written so recently that it is in memory: reading it stops nobody."""
-        return offset >= self.end - HOT_BYTES
+        return offset >= self.end - self._hot_bytes
 
     def read(self, begin: int, end: int) -> bytes | memoryview:
         """Bytes of one segment, from memory where they are hot, else from the file; fewer where the segment ends. The caller knows that

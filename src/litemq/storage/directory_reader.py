@@ -23,7 +23,17 @@ from litemq.storage.replay import controls_of, read_snapshot
 from litemq.storage.segment import Segment, segment_path
 from litemq.storage.state import State
 
-__all__ = ["DirectoryReader", "find_segment_starts", "fitting_config"]
+__all__ = ["DirectoryReader", "check_data_directory", "find_segment_starts", "fitting_config"]
+
+
+def check_data_directory(directory: Path) -> None:
+    """Raise unless there is a log."""
+    if not directory.exists():
+        raise InvalidArgumentError(f"{directory} does not exist")
+    if not directory.is_dir():
+        raise InvalidArgumentError(f"{directory} is a file: name the data directory that it belongs to")
+    if not (directory / "commitlog").is_dir():
+        raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
 
 
 def find_segment_starts(directory: Path) -> list[int]:
@@ -50,8 +60,7 @@ class DirectoryReader:
     """The log of a data directory up to what was confirmed when this was made, and what else is needed to understand its records."""
 
     def __init__(self, directory: Path) -> None:
-        if not (directory / "commitlog").is_dir():
-            raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
+        check_data_directory(directory)
         self._directory = directory
         try:
             # In this order: whatever the checkpoint knows of was written before it.

@@ -25,8 +25,8 @@ from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
-from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
-from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.proto.control_pb2 import Control
+from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
@@ -190,6 +190,11 @@ class DiskStore:
         """The damaged records that were come across since the store was opened."""
         return [self._damage[offset] for offset in sorted(self._damage)]
 
+    @property
+    def damaged_places(self) -> int:
+        """How many offsets of queues lead to no record, because it is damaged: known once the queues were made anew."""
+        return len(self._queues.holes)
+
     def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
         """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
         if self._refused is not None:
@@ -244,8 +249,8 @@ class DiskStore:
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         """How far a group has come in some queues: one record."""
-        rows = [GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset) for key, offset in offsets]
-        return self._append_control(Control(offsets_committed=OffsetsCommitted(offsets=rows)))
+        with self._writing:
+            return self._append_control(commit_of(self.state, group, offsets))
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` may be read."""
@@ -272,6 +277,9 @@ class DiskStore:
         except DamagedQueueError as error:
             self._heal_queues(key, first, max_messages, error)
             return self._reader.read(key, first, max_messages, max_bytes)
+        except CorruptStoreError as error:
+            self._note_damage(error)
+            raise
 
     def _check_range(self, key: QueueKey, first: int) -> None:
         least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)
@@ -301,7 +309,8 @@ class DiskStore:
             hole = self._queues.holes.get((key, first))
             if hole is not None:
                 # It is one of those that are damaged behind the record before it: most likely the first.
-                raise self._damage[min(offset for offset in self._damage if offset >= hole)] from error
+                known = [offset for offset in self._damage if offset >= hole]
+                raise self._damage[min(known)] if known else self._corrupt(hole, f"the record at offset {first} is gone") from error
 
     def _rebuild_queues(self) -> None:
         """Make all queues anew from the log, while the old ones serve; what is whole in them is written over with the same."""
@@ -325,8 +334,10 @@ class DiskStore:
     def read_record(self, log_offset: int) -> StoredRecord:
         """The record that stands at a log offset."""
         confirmed = self.confirm_offset
-        if not self._log.start <= log_offset <= confirmed - FIXED_BYTES:
-            raise OffsetOutOfRangeError(f"log offset {log_offset}: the log may be read from {self._log.start} to {confirmed}")
+        if not self._log.start <= log_offset <= confirmed - FIXED_BYTES or log_offset % 8:
+            raise OffsetOutOfRangeError(
+                f"no record begins at log offset {log_offset}: it may be read from {self._log.start} to {confirmed}"
+            )
         size = int.from_bytes(self._log.read(log_offset, log_offset + 4), "big")
         if log_offset + size > confirmed:
             raise self._corrupt(log_offset, f"a record of {size} bytes reaches beyond what is confirmed")
@@ -340,7 +351,7 @@ class DiskStore:
 
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
         """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
-        return self._finder.find(topic, key, most, self.confirm_offset, self._note_damage)
+        return self._finder.find(topic, key, max(0, most), self.confirm_offset, self._note_damage)
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
@@ -448,9 +459,11 @@ class DiskStore:
             least = least_offsets_after(self._log, log_start)
             self._append_control(crossing_record(self.state, log_start, least))
             self.snapshot()
+            self._files.log_start = log_start
             self.checkpoint()
             with self._writing:
                 self._log.drop_before(log_start)
+            self._files.log_start = None
             for key, offset in least.items():
                 self._queues.drop_before(key, offset)
             self._finder.drop_before(log_start)

@@ -80,7 +80,8 @@ def _parse(raw: bytes, path: Path) -> list[Epoch]:
         piece = raw[at : at + _ENTRY.size]
         if len(piece) < _ENTRY.size or struct.unpack(">I", piece[:4])[0] != crc32c(piece[4:]):
             if at + _ENTRY.size < len(raw):
-                raise CorruptStoreError(str(path), at, "the checksum of an epoch does not fit")
+                reason = "the checksum of an epoch does not fit. Without the file it is begun anew, and only the hosts' names are lost"
+                raise CorruptStoreError(str(path), at, reason)
             break  # the last entry was being written when the power went: nothing of its epoch was ever acknowledged
         _, number, start_offset, length, host = _ENTRY.unpack(piece)
         entries.append(Epoch(number, start_offset, host[:length].decode(errors="replace")))

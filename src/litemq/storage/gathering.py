@@ -40,6 +40,8 @@ class Gatherer:
         self, batch: bytes | bytearray, topic_id: int, queue_id: int, durability: Durability = Durability.DISK
     ) -> asyncio.Future[Appended]:
         """Where the batch went, once that is as safe as it was asked to be. Batches of one sender keep their order."""
+        if type(queue_id) is not int:
+            raise InvalidArgumentError(f"queue {queue_id!r}: pass a whole number")
         requests = self._requests.get(topic_id)
         if requests is None:
             if not self._requests:
@@ -52,24 +54,27 @@ class Gatherer:
     def _append_all(self) -> None:
         gathered, self._requests = self._requests, {}
         for topic_id, requests in gathered.items():
-            counts = [_count(request[0]) for request in requests]
-            if len(requests) > 1 and all(counts):
-                try:
-                    self._append_together(topic_id, requests, counts)
-                    continue
-                except RecordFormatError:
-                    pass  # somebody's record is not valid: each for itself
-                except LiteMQError as error:
-                    if not isinstance(error, InvalidArgumentError):
-                        _refuse(requests, error)  # nobody's fault, and so everybody's
-                        continue
-            for request in requests:
-                self._append_alone(topic_id, request)
+            try:
+                self._append_of_topic(topic_id, requests)
+            except Exception as error:  # noqa: BLE001  nobody's fault, and so everybody's: they wait for an answer, whatever it is
+                _refuse(requests, error)
+
+    def _append_of_topic(self, topic_id: int, requests: list[_Request]) -> None:
+        counts = [_count(request[0]) for request in requests]
+        if len(requests) > 1 and all(counts):
+            try:
+                self._append_together(topic_id, requests, counts)
+            except (RecordFormatError, InvalidArgumentError):
+                pass  # something of somebody's is not valid: each for itself
+            else:
+                return
+        for request in requests:
+            self._append_alone(topic_id, request)
 
     def _append_alone(self, topic_id: int, request: _Request) -> None:
         try:
             appended = self._store.append(bytearray(request.batch), topic_id, request.queue_id)
-        except LiteMQError as error:
+        except (RecordFormatError, InvalidArgumentError) as error:
             _refuse([request], error)
         else:
             self._answer([request], [appended])
@@ -113,7 +118,7 @@ def _count(batch: bytes | bytearray) -> int:
     return int(found.starts.size) if found.stop is ScanStop.END else 0
 
 
-def _refuse(requests: list[_Request], error: LiteMQError) -> None:
+def _refuse(requests: list[_Request], error: Exception) -> None:
     for request in requests:
         if not request.answer.done():
             request.answer.set_exception(error)

@@ -15,7 +15,7 @@
 A key's slot is its hash modulo the number of slots. The hash only narrows the search: the record at the offset decides.
 
 While a file is being filled, its entries are appended as they come, and its slots are in memory, made anew from the entries when it is
-opened; header and slots are written when the file is sealed. The index is a projection of the log: what is damaged is made anew from there.
+opened; header and slots are written when the file is sealed. Until then the number of slots stands where that of the entries will. The index is a projection of the log: what is damaged is made anew from there.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ __all__ = ["KEY_ENTRY", "ActiveKeyIndex", "SealedKeyIndex", "link"]
 Longs = npt.NDArray[np.int64]
 
 _HEADER: Final = struct.Struct(">qqqqII")
+_SLOTS_WHILE_ACTIVE_AT: Final = 36  # in the place of the number of entries
 KEY_ENTRY: Final = np.dtype([("hash", ">u4"), ("log_offset", ">i8"), ("seconds", ">u4"), ("previous", ">u4")])
 
 
@@ -86,8 +87,10 @@ class ActiveKeyIndex:
         self._disk = disk
         self.path = path
         self._capacity = capacity
-        self._slots = np.zeros(slots, np.uint32)
         self._file = disk.open(path, create=True)
+        # It may have been begun with other settings.
+        slots = int.from_bytes(self._file.read(4, _SLOTS_WHILE_ACTIVE_AT), "big") or slots
+        self._slots = np.zeros(slots, np.uint32)
         self._crcs = disk.open(crc_path(path), create=True)
         self._at = _entries_at(slots)
         self._count = 0
@@ -123,7 +126,7 @@ class ActiveKeyIndex:
     @property
     def room(self) -> int:
         """How many entries more it takes."""
-        return self._capacity - len(self)
+        return max(0, self._capacity - len(self))  # it may have been filled with a larger capacity
 
     @property
     def last_log_offset(self) -> int:
@@ -137,7 +140,7 @@ class ActiveKeyIndex:
         if not len(self):
             self._begin = int(store_timestamps[0])
             self._first_log_offset = int(log_offsets[0])
-            self._file.write(struct.pack(">q", self._begin), 0)
+            self._file.write(_HEADER.pack(self._begin, 0, -1, -1, 0, self._slots.size), 0)
         entries = np.empty(hashes.size, KEY_ENTRY)
         entries["hash"] = hashes
         entries["log_offset"] = log_offsets

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litemq.clock import Clock
-from litemq.errors import StorageError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.storage.checkpoint import Checkpoint, CheckpointFile
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.config import StoreConfig
@@ -50,6 +50,7 @@ class LogDirectory:
         self._directory = Path(directory)
         self._abort = self._directory / "abort"
         self._closed = False
+        self.log_start: int | None = None  # where the log is about to begin: said before its first segments go
         try:
             disk.make_directory(self._directory / "commitlog")
             self._lock = DirectoryLock(self._directory)
@@ -67,9 +68,19 @@ class LogDirectory:
         before = self._checkpoints.latest or Checkpoint()
         self.projections = Projections(before.queues_applied, before.index_applied, before.state_applied, before.snapshot)
         clean = not self._abort.exists()
-        for slot in self._checkpoints.damaged_slots:
-            _LOG.warning("%s: slot %d was torn or damaged; the other one is used", self._directory / "checkpoint", slot)
+        if self._checkpoints.damaged_slots:
+            instead = "the other one is used" if self._checkpoints.latest is not None else "so is the other, and the log is read whole"
+            _LOG.warning("%s: slot %d was torn or damaged; %s", self._directory / "checkpoint", self._checkpoints.damaged_slots[0], instead)
+        if before.segment_bytes not in (0, config.segment_bytes):
+            raise StorageError(
+                f"{self._directory}: the log was written with segment_bytes={before.segment_bytes}, not {config.segment_bytes}; "
+                "it cannot be changed"
+            )
         segments = find_segments(self._disk, segments_in, config.segment_bytes)
+        if segments and segments[0].start > before.log_start and self._checkpoints.latest is not None:
+            reason = f"the segment is missing; the first one that is there is {segments[0].start:020d}"
+            raise CorruptStoreError(str(segments_in), before.log_start, reason)
+        self._segment_bytes = config.segment_bytes
         flushed = before.flushed if self._checkpoints.latest is not None else None
         self.recovered = recover_log(self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None)
         if not clean:
@@ -99,6 +110,8 @@ class LogDirectory:
                 epoch=self.epoch.number,
                 store_timestamp=self.store_timestamp,
                 written_at=self._clock.wall_ms(),
+                log_start=self.log_start if self.log_start is not None else self.log.start,
+                segment_bytes=self._segment_bytes,
             )
         )
 

@@ -69,7 +69,7 @@ def read_log(
         if astray.size:
             faults = np.union1d(faults, astray)
         cut = found.stop is ScanStop.INCOMPLETE and until < min(end, segment.end)
-        sound = found.stop in (ScanStop.END, ScanStop.BLANK) or cut
+        sound = (found.stop in (ScanStop.END, ScanStop.BLANK) or cut) and len(data) == until - at
         if faults.size:
             # Not even its size can be believed: what stands behind it is looked for, not counted.
             bad = int(found.starts[faults[0]])
@@ -99,6 +99,8 @@ def _next_record(segment: Segment, begin: int, end: int) -> int:
     at = begin
     while at < end:
         data = segment.read(at, min(end, at + 2 * STORED_LIMITS.max_record_bytes))
+        if not data:
+            break  # the file is shorter than it should be
         for position in possible_records(data).tolist():
             if is_record_at(data, position, at + position):
                 return at + int(position)

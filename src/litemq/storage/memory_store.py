@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import OffsetOutOfRangeError
+from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import decode_record
-from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted
-from litemq.storage.appending import Batch, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.proto.control_pb2 import Control
+from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp
 from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.storage.store import Appended
@@ -34,6 +34,7 @@ class MemoryStore:
         self.state = State()
         self.confirm_offset = 0
         self._time = 0
+        self._closed = False
         self._queues: dict[QueueKey, list[bytes]] = defaultdict(list)
         self._records: dict[int, bytes] = {}
         self._found_by: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -42,6 +43,8 @@ class MemoryStore:
         return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits))
 
     def _write(self, batch: Batch) -> Appended:
+        if self._closed:
+            raise StoreFailedError("the store was closed")
         sizes = batch.columns.sizes
         offsets = np.cumsum(sizes) - sizes + self.confirm_offset
         self._time = max(self._clock.wall_ms(), self._time)
@@ -77,8 +80,7 @@ class MemoryStore:
         self._append_control(deletion_of(self.state, name))
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
-        rows = [GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset) for key, offset in offsets]
-        return self._append_control(Control(offsets_committed=OffsetsCommitted(offsets=rows)))
+        return self._append_control(commit_of(self.state, group, offsets))
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:  # noqa: ARG002  nothing is ever waited for
         if offset > self.confirm_offset:
@@ -116,7 +118,7 @@ class MemoryStore:
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
         if not key:
             return []
-        return [self.read_record(offset) for offset in self._found_by.get((topic, key), [])[::-1][:most]]
+        return [self.read_record(offset) for offset in self._found_by.get((topic, key), [])[::-1][: max(0, most)]]
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         records = self._queues[key]
@@ -124,4 +126,5 @@ class MemoryStore:
         return self.state.next.get(key, 0) - len(records) + position
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing is kept, and nothing more is taken."""
+        self._closed = True

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, InvalidArgumentError
+from litemq.errors import CorruptStoreError
 from litemq.storage.checkpoint import CheckpointFile
 from litemq.storage.config import StoreConfig
-from litemq.storage.directory_reader import fitting_config
+from litemq.storage.directory_reader import check_data_directory, fitting_config
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files import DISK
 from litemq.storage.lock import DirectoryLock
+from litemq.storage.log_directory import LogDirectory
 from litemq.storage.state import CONTROL_TOPIC_ID
 from litemq.storage.state.database import SIDE_FILES
 
@@ -35,19 +36,20 @@ def rebuild_directory(
     directory: Path, config: StoreConfig, clock: Clock, *, replayed: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Rebuilt:
     """Remove queues, key index and state, and make them again from the log. The directory must not be open."""
-    if not (directory / "commitlog").is_dir():
-        raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
+    check_data_directory(directory)
+    config = fitting_config(directory, config)
+    LogDirectory(directory, config, clock).close()  # nothing goes unless the log itself can be opened
     lock = DirectoryLock(directory)
     try:
         _forget_projections(directory)
     finally:
         lock.release()
-    store = DiskStore(directory, fitting_config(directory, config), clock, replayed=replayed)
+    store = DiskStore(directory, config, clock, replayed=replayed)
     try:
         topics = [facts for facts in store.state.topics.values() if not facts.deleted]
         user = {facts.topic_id for facts in topics} - {CONTROL_TOPIC_ID}
         ranges = [(store.state.least.get(key, 0), following) for key, following in store.state.next.items() if key.topic_id in user]
-        messages = sum(following - least for least, following in ranges)
+        messages = sum(following - least for least, following in ranges) - store.damaged_places
         return Rebuilt(store.log_bytes, len(user), len(ranges), messages, store.damage)
     finally:
         store.close()

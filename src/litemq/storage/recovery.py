@@ -7,6 +7,7 @@ epoch that falls ends the log, too: it is the tail of a log that was cut off bef
 
 from __future__ import annotations
 
+import logging
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,8 @@ from litemq.format.scan import ScanStop, scan
 from litemq.storage.files import Disk
 from litemq.storage.log_reader import is_record_at, possible_records
 from litemq.storage.segment import Segment, remove_segments, segment_path
+
+_LOG = logging.getLogger(__name__)
 
 __all__ = ["LogEnd", "find_log_end", "find_segments", "recover_log"]
 
@@ -50,9 +53,9 @@ def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segme
     return [Segment.open(disk, directory, start, segment_bytes) for start in starts]
 
 
-def find_log_end(segments: list[Segment]) -> int:
-    """Where the log ends that begins with the first segment, if nothing is known of it."""
-    return _TailReader(segments, segments[0].start, 0).find_end()
+def find_log_end(segments: list[Segment], begin: int) -> int:
+    """Where the log ends, as far as its records tell it from ``begin`` on."""
+    return _TailReader(segments, begin, 0).find_end()
 
 
 def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: int | None, *, epoch: int = 0, clean: bool) -> LogEnd:
@@ -79,8 +82,26 @@ def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: i
         raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and whole ones stand behind it")
     if clean and not reader.ended_well:
         raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and the last stop was a clean one")
+    if not reader.ended_well:
+        _keep_what_is_cut_off(disk, directory, segments, end, worth_keeping=reader.has_record_behind(end))
     _cut(disk, directory, segments, end, clean=clean)
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
+
+
+def _keep_what_is_cut_off(disk: Disk, directory: Path, segments: list[Segment], end: int, *, worth_keeping: bool) -> None:
+    """Say what goes; where whole records stand in it, keep a copy. A power cut leaves such a tail, but so does a flipped bit."""
+    segment = next((segment for segment in segments if segment.start <= end < segment.end), segments[-1])
+    tail = segment.read(end, segment.end).rstrip(b"\0")
+    place = f"{segment.file.path}, byte {end - segment.start}"
+    if not worth_keeping:
+        _LOG.warning("%s: %d bytes that were being written when the last process ended are cut off", place, len(tail))
+        return
+    path = directory.parent / f"cut-off-{end:020d}"
+    file = disk.open(path, create=True)
+    file.write(tail, 0)
+    file.sync()
+    disk.sync_directory(path.parent)
+    _LOG.error("%s: the log ends with a damaged record; %d bytes behind it are cut off, and kept in %s", place, len(tail), path)
 
 
 def _cut(disk: Disk, directory: Path, segments: list[Segment], end: int, *, clean: bool) -> None:

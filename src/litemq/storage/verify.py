@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, InvalidArgumentError
+from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
 from litemq.format.stamp import QUEUE_ENTRY
 from litemq.proto.control_pb2 import Topic
 from litemq.storage.block_crcs import BLOCK_BYTES, crc_path
 from litemq.storage.checkpoint import Checkpoint, CheckpointFile
 from litemq.storage.commitlog import CommitLog
+from litemq.storage.directory_reader import check_data_directory
 from litemq.storage.epochs import EpochFile
 from litemq.storage.files import READ_ONLY
 from litemq.storage.log_reader import read_log
@@ -48,24 +49,24 @@ class Verified(NamedTuple):
     records: int
     queue_files: int
     index_files: int
+    above_checkpoint_bytes: int  # written since, and not looked at: the next opening decides where the log ends
     findings: list[Finding]
 
 
 def verify_directory(directory: Path, *, after_file: Callable[[Path], None] = lambda _path: None) -> Verified:
     """Check the log record by record, the checkpoint, the epochs, the queues entry by entry, the blocks of the index, and ``state.db``."""
-    if not (directory / "commitlog").is_dir():
-        raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
+    check_data_directory(directory)
     findings: list[Finding] = []
     checkpoint = _checkpoint(directory, findings)
     findings += _epochs(directory)
-    segments, records = _log_and_queues(directory, checkpoint, findings, after_file)
+    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, after_file)
     queue_files, index_files = (_files(directory / part) for part in ("consumequeue", "index"))
     named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in findings}  # more closely than by their block
     for path in queue_files + index_files:
         findings += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
         after_file(path)
     findings += _state(directory)
-    return Verified(segments, records, len(queue_files), len(index_files), findings)
+    return Verified(segments, records, len(queue_files), len(index_files), unchecked, _first_of_each_file(findings))
 
 
 def _files(directory: Path) -> list[Path]:
@@ -79,6 +80,8 @@ def _checkpoint(directory: Path, findings: list[Finding]) -> Checkpoint | None:
         return None
     file = CheckpointFile(READ_ONLY, path)
     findings += [Finding(str(path), slot * BLOCK_BYTES, "the slot is torn or damaged") for slot in file.damaged_slots]
+    if file.latest is None and not file.damaged_slots:
+        findings.append(Finding(str(path), 0, "the file is empty"))
     return file.latest
 
 
@@ -86,6 +89,8 @@ def _epochs(directory: Path) -> Iterator[Finding]:
     path = directory / "epochs"
     if not path.exists():
         yield Finding(str(path), 0, "the file is missing")
+    elif path.stat().st_size == 0:
+        yield Finding(str(path), 0, "the file is empty")
     elif path.stat().st_size % EpochFile.ENTRY_BYTES:
         yield Finding(str(path), path.stat().st_size // EpochFile.ENTRY_BYTES * EpochFile.ENTRY_BYTES, "the last entry is torn")
     else:
@@ -98,21 +103,24 @@ def _epochs(directory: Path) -> Iterator[Finding]:
 
 def _log_and_queues(
     directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], after_file: Callable[[Path], None]
-) -> tuple[int, int]:
-    """How many segments and records there are. Above what was flushed nothing is damage: the next opening cuts off what is torn there."""
+) -> tuple[int, int, int]:
+    """How many segments and records there are, and how many bytes stand above the checkpoint. Above what was flushed nothing is damage: the next opening cuts off what is torn there."""
     folder = directory / "commitlog"
     sizes = [path.stat().st_size for path in sorted(folder.iterdir()) if path.name.isdigit()]
     if not sizes:
         if checkpoint is not None and checkpoint.flushed:
             findings.append(Finding(str(folder), 0, f"the log is gone; the checkpoint knows of {checkpoint.flushed} bytes"))
-        return 0, 0
+        return 0, 0, 0
+    segment_bytes = (checkpoint.segment_bytes if checkpoint is not None else 0) or max(sizes)
     try:
-        segments = find_segments(READ_ONLY, folder, max(sizes))
+        segments = find_segments(READ_ONLY, folder, segment_bytes)
     except CorruptStoreError as error:
         findings.append(Finding(error.path, error.offset, error.reason))
-        return len(sizes), 0
-    end = checkpoint.flushed if checkpoint is not None else find_log_end(segments)
-    log = CommitLog(READ_ONLY, folder, segments, end, max(sizes))
+        return len(sizes), 0, 0
+    end = checkpoint.flushed if checkpoint is not None else find_log_end(segments, segments[0].start)
+    log = CommitLog(READ_ONLY, folder, segments, end, segment_bytes, hot_bytes=0)
+    if checkpoint is not None and segments[0].start > checkpoint.log_start:
+        findings.append(Finding(str(folder), checkpoint.log_start, f"the segment is missing; the first is {segments[0].start:020d}"))
     queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, findings)
     if not segments[0].start <= end <= segments[-1].end:
         findings.append(Finding(str(folder), end, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed"))
@@ -132,7 +140,21 @@ def _log_and_queues(
         if path != current:
             after_file(current)
             current = path
-    return len(segments), records
+    above = find_log_end(segments, end) - end if end < segments[-1].end else 0
+    return len(segments), records, above
+
+
+def _first_of_each_file(findings: list[Finding]) -> list[Finding]:
+    """One finding for each file and reason, with the number of its like: where a file is cut short, nothing in it fits."""
+    like: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        like.setdefault((finding.path, finding.reason), []).append(finding)
+    return [
+        first._replace(reason=f"{first.reason} (and {len(others)} more in this file)")
+        if others and "commitlog" not in first.path
+        else first
+        for first, *others in like.values()
+    ]
 
 
 class _StoredQueues:

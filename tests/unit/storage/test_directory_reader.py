@@ -184,5 +184,5 @@ def test_what_cannot_be_opened_is_said_in_our_words(tmp_path: Path, name: str) -
 
 def test_only_a_data_directory_is_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(InvalidArgumentError, match="no data directory"):
+        with pytest.raises(InvalidArgumentError, match="does not exist"):
             DirectoryReader(path)

@@ -235,10 +235,10 @@ def test_retention_says_what_it_takes_and_from_whom(tmp_path: Path) -> None:
     store = _open(tmp_path)
     topic = store.create_topic("orders", 1)
     key = QueueKey(topic.topic_id, 0)
-    store.commit_offsets("slow", [(key, 2)])
-    store.commit_offsets("fast", [(key, 60)])
     for _ in range(8):
         _send(store, "orders", [b"x" * 3000] * 10)
+    store.commit_offsets("slow", [(key, 2)])
+    store.commit_offsets("fast", [(key, 60)])
     end = store._log.end
     start = store.retain(max_bytes=2 * CONFIG.segment_bytes)
     least = store.state.least[key]

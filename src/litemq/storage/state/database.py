@@ -7,6 +7,7 @@ and an account of all of them tells whether any is missing.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from litemq.errors import CorruptStoreError
+from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import Row
 
@@ -40,7 +41,11 @@ class StateDatabase:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))  # SQLite would let others read it
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"cannot open {path}: {error}") from error
         try:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
