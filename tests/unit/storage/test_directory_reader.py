@@ -183,6 +183,7 @@ def test_what_cannot_be_opened_is_said_in_our_words(tmp_path: Path, name: str) -
 
 
 def test_only_a_data_directory_is_read(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(InvalidArgumentError, match="does not exist"):
+    (tmp_path / "file").touch()
+    for path, reason in ((tmp_path, "no data directory"), (tmp_path / "missing", "does not exist"), (tmp_path / "file", "is a file")):
+        with pytest.raises(InvalidArgumentError, match=reason):
             DirectoryReader(path)
