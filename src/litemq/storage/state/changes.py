@@ -28,9 +28,6 @@ class Changes:
         self._state = state
         self._waiting: deque[tuple[int, list[Row] | _QueueRange]] = deque()  # with the log offset at which the record ends
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
         """A queue grew by records that end at log offset ``end``."""
         self._waiting.append((end, _QueueRange(key, self._state.least.get(key, 0), next_offset)))

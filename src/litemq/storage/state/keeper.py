@@ -62,11 +62,6 @@ class StateKeeper:
         self._changes = Changes(state)
         return self._changes
 
-    @property
-    def waiting(self) -> int:
-        """How many changes are not in the database yet."""
-        return len(self._changes or ()) + len(self._uncommitted)
-
     def commit(self, confirmed: int) -> None:
         """Put everything up to ``confirmed`` into the database. On a full disk it is put there later: the log has it."""
         if self._changes is None or confirmed <= self.applied:
