@@ -8,12 +8,18 @@ The tree (a test holds it equal to the classes below)::
     ├── RecordFormatError
     ├── BodyCodecError
     │   └── BodyTooLargeError
-    └── StorageError
-        ├── StoreLockedError
-        ├── StoreFailedError
-        ├── DiskFullError
-        ├── CorruptStoreError
-        └── OffsetOutOfRangeError
+    ├── StorageError
+    │   ├── StoreLockedError
+    │   ├── StoreFailedError
+    │   ├── DiskFullError
+    │   ├── CorruptStoreError
+    │   └── OffsetOutOfRangeError
+    └── NetworkError
+        ├── ProtocolError
+        ├── UnsupportedVersionError
+        ├── ConnectionLostError
+        ├── RequestTimeoutError
+        └── RemoteError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -26,16 +32,22 @@ from typing import ClassVar
 __all__ = [
     "BodyCodecError",
     "BodyTooLargeError",
+    "ConnectionLostError",
     "CorruptStoreError",
     "DiskFullError",
     "InvalidArgumentError",
     "LiteMQError",
     "MissingExtraError",
+    "NetworkError",
     "OffsetOutOfRangeError",
+    "ProtocolError",
     "RecordFormatError",
+    "RemoteError",
+    "RequestTimeoutError",
     "StorageError",
     "StoreFailedError",
     "StoreLockedError",
+    "UnsupportedVersionError",
 ]
 
 
@@ -143,3 +155,49 @@ class OffsetOutOfRangeError(StorageError):
     """There is nothing at this offset: it was taken by retention, or is not confirmed yet. The message names the range there is."""
 
     code = 25
+
+
+class NetworkError(LiteMQError):
+    """Two sides could not talk to each other. The message says who, and why."""
+
+    code = 30
+
+
+class ProtocolError(NetworkError):
+    """The other side sent what the protocol does not know. Most likely it is no LiteMQ at all: check the address and the port."""
+
+    code = 31
+
+
+class UnsupportedVersionError(NetworkError):
+    """Client and server have no version of the protocol in common. Upgrade the older one."""
+
+    code = 32
+
+
+class ConnectionLostError(NetworkError):
+    """The connection could not be made, or ended. Whether a request that was on its way was carried out is not known."""
+
+    code = 33
+    retriable = True
+
+
+class RequestTimeoutError(NetworkError):
+    """No answer came in time. Whether the request was carried out is not known."""
+
+    code = 34
+    retriable = True
+
+
+class RemoteError(NetworkError):
+    """The other side answered with an error that has no class here, or only a message: ``remote_code`` names it in the reference."""
+
+    code = 35
+
+    def __init__(self, remote_code: int, message: str) -> None:
+        super().__init__(message)
+        self.remote_code = remote_code
+        self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.remote_code, self.message)

@@ -1,0 +1,140 @@
+"""The asking side: one connection to one server, with many requests on their way at once."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from itertools import count
+from typing import Final, NamedTuple
+
+from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError, RequestTimeoutError
+from litemq.net.connection import Bytes, Connection
+from litemq.net.failures import decode_failure
+from litemq.net.frame import Flag, Frame
+from litemq.net.server import PROTOCOL_VERSION
+from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
+
+__all__ = ["Answer", "Peer"]
+
+_CORRELATIONS: Final = 1 << 32
+_MAX_FRAME_BYTES: Final = 128 << 20
+
+
+class Answer(NamedTuple):
+    """What a server answered, its parts still bytes."""
+
+    header: bytes
+    attachment: bytes
+
+
+class Peer:
+    """A server that was greeted."""
+
+    def __init__(self, address: str, lost: Callable[[LiteMQError], None]) -> None:
+        self.address = address
+        self._told_when_lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._numbers = count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._pinging: asyncio.TimerHandle | None = None
+        self._ping_interval = 0.0
+        self.limits = HelloAnswer()
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout: float = 5.0,  # noqa: ASYNC109  every call of this library takes one
+        ping_interval: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        lost: Callable[[LiteMQError], None] = lambda _error: None,
+    ) -> Peer:
+        """Connect and greet. Raises ``ConnectionLostError`` where nobody answers."""
+        peer = cls(f"{host}:{port}", lost)
+        try:
+            async with asyncio.timeout(timeout):
+                await peer._greet(host, port, client_id, tls)
+        except TimeoutError:
+            peer.close()
+            raise ConnectionLostError(f"{peer.address} did not answer within {timeout:g} s") from None
+        except OSError as error:
+            raise ConnectionLostError(f"cannot reach {peer.address}: {error.strerror or error}") from error
+        peer._ping_interval = ping_interval
+        peer._pinging = peer._loop.call_later(ping_interval, peer._ping)
+        return peer
+
+    async def _greet(self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None) -> None:
+        _, connection = await self._loop.create_connection(
+            lambda: Connection(self._received, self._lost, max_frame_bytes=_MAX_FRAME_BYTES), host, port, ssl=tls
+        )
+        self._connection = connection
+        hello = Hello(least_version=PROTOCOL_VERSION, most_version=PROTOCOL_VERSION, client_id=client_id)
+        answer = await self.ask(Opcode.HELLO, hello.SerializeToString())
+        self.limits = HelloAnswer.FromString(answer.header)
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on their way."""
+        return len(self._asked)
+
+    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
+        """Send a request; the future is its answer, or the error that it was answered with."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        if self._connection is None or not self._connection.is_open:
+            answer.set_exception(ConnectionLostError(f"there is no connection to {self.address}"))
+            return answer
+        number = next(self._numbers) % _CORRELATIONS
+        self._asked[number] = answer
+        self._connection.send(number, opcode, 0, header, attachment)
+        return answer
+
+    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
+        """The same, waited for. An answer that comes after the timeout is thrown away."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.ask(opcode, header, attachment)
+        except TimeoutError:
+            raise RequestTimeoutError(f"{self.address} did not answer within {timeout:g} s") from None
+
+    def _received(self, connection: Connection, frames: list[Frame]) -> None:
+        for correlation, _, flags, header, attachment in frames:
+            answer = self._asked.pop(correlation, None)
+            if not flags & Flag.ANSWER or answer is None:
+                connection.abort(ProtocolError(f"{self.address} answered what was not asked (number {correlation})"))
+                return
+            if answer.done():
+                continue  # whoever asked no longer waits
+            if flags & Flag.ERROR:
+                answer.set_exception(decode_failure(header))
+            else:
+                answer.set_result(Answer(header, attachment))
+
+    def _lost(self, _connection: Connection, reason: LiteMQError) -> None:
+        asked, self._asked = self._asked, {}
+        for answer in asked.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLostError(f"{self.address}: {reason}"))
+        if self._pinging is not None:
+            self._pinging.cancel()
+        self._told_when_lost(reason)
+
+    def _ping(self) -> None:
+        if self.is_open:
+            self.ask(Opcode.PING, b"").add_done_callback(lambda answer: answer.cancelled() or answer.exception())
+            self._pinging = self._loop.call_later(self._ping_interval, self._ping)
+
+    def close(self) -> None:
+        """End the connection; what is still on its way fails."""
+        if self._pinging is not None:
+            self._pinging.cancel()
+        if self._connection is not None:
+            self._connection.close(ConnectionLostError("this side closed the connection"))

@@ -1,0 +1,141 @@
+"""One TCP connection, seen from either side: frames in, frames out.
+
+What is to be sent is gathered, and written once a turn of the event loop. While the peer does not read what it was sent, nothing more is
+taken from it: its requests wait in its own memory, not in ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
+from litemq.net.frame import Frame, FrameReader, frame_prefix
+
+__all__ = ["Connection"]
+
+# So much may wait to be sent before reading stops: a full pull, and as much again.
+_MOST_UNSENT_BYTES: Final = 4 << 20
+_FRAMES_AT_ONCE: Final = 256
+_FIRST_GUESS_BYTES: Final = _MOST_UNSENT_BYTES // 16
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Connection(asyncio.Protocol):
+    """Gives the frames that arrive to ``received``, all that came together at once, and says to ``lost`` why it ended."""
+
+    def __init__(
+        self,
+        received: Callable[[Connection, list[Frame]], None],
+        lost: Callable[[Connection, LiteMQError], None],
+        *,
+        max_frame_bytes: int,
+    ) -> None:
+        self._received = received
+        self._lost = lost
+        self._reader = FrameReader(max_frame_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[Bytes] = []
+        self._unsent_bytes = 0
+        self._answer_bytes = _FIRST_GUESS_BYTES  # how large an answer is, by the last ones: so many requests are handed over as find room
+        self._stuck = False  # the peer does not read
+        self._reason: LiteMQError | None = None
+        self.heard_at = self._loop.time()
+
+    # The event loop calls these -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream is needed, not {type(transport).__name__}")
+        transport.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_at = self._loop.time()
+        self._reader.feed(data)
+        self._deliver()
+
+    def pause_writing(self) -> None:
+        self._stuck = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._stuck = False
+        self._deliver()
+        if self._transport is not None and not self._stuck and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._unsent.clear()
+        reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'the other side closed it'}")
+        self._lost(self, reason)
+
+    # ---------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def peer(self) -> str:
+        """Who is at the other end."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "nobody")
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self._transport is not None and isinstance(self._transport.get_extra_info("ssl_object"), ssl.SSLObject)
+
+    def _deliver(self) -> None:
+        """Hand over what has arrived, as long as the answers find room."""
+        while not self._stuck and self._unsent_bytes < _MOST_UNSENT_BYTES and self.is_open:
+            room = _MOST_UNSENT_BYTES - self._unsent_bytes
+            try:
+                frames = self._reader.frames(max(1, min(_FRAMES_AT_ONCE, room // self._answer_bytes)))
+            except ProtocolError as error:
+                self.close(error)
+                return
+            if not frames:
+                return
+            self._received(self, frames)
+            answered = _MOST_UNSENT_BYTES - room - self._unsent_bytes
+            self._answer_bytes = 1 + (self._answer_bytes + abs(answered) // len(frames)) // 2
+
+    def send(self, correlation: int, opcode: int, flags: int, header: bytes, attachment: Bytes = b"") -> None:
+        """Send a frame, together with all others of this turn. Once the connection has ended, nothing happens."""
+        if self._transport is None:
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._write)
+        prefix = frame_prefix(correlation, opcode, flags, len(header), len(attachment))
+        self._unsent.append(prefix + header)
+        if attachment:
+            self._unsent.append(attachment)
+        self._unsent_bytes += len(prefix) + len(header) + len(attachment)
+
+    def _write(self) -> None:
+        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.writelines(unsent)
+            if not self._stuck:
+                self._deliver()  # what waited for room
+
+    def close(self, reason: LiteMQError | None = None) -> None:
+        """End the connection once what was sent before has gone out."""
+        self._reason = self._reason or reason
+        if self._transport is not None:
+            self._write()
+            if self._transport is not None:
+                self._transport.close()
+
+    def abort(self, reason: LiteMQError) -> None:
+        """End the connection now."""
+        self._reason = self._reason or reason
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,189 @@
+"""The listening side: greets whoever connects, and hands over what they ask.
+
+The first frame of a connection is HELLO, within a few seconds; everything else ends it. A connection on which nothing is heard for long
+ends, too: clients say PING when they have nothing to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, ProtocolError, UnsupportedVersionError
+from litemq.net.connection import Bytes, Connection
+from litemq.net.failures import encode_failure
+from litemq.net.frame import Flag, Frame
+from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
+
+__all__ = ["PROTOCOL_VERSION", "FrameServer", "ServerLimits", "Session"]
+
+PROTOCOL_VERSION: Final = 1
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What a server takes from whoever connects."""
+
+    max_frame_bytes: int = 16 << 20
+    max_connections: int = 10_000
+    handshake_timeout_ms: int = 5_000
+    idle_timeout_ms: int = 120_000
+
+
+class Session:
+    """One client that has said who it is, or is about to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.hello: Hello | None = None
+        self.begun_at = connection.heard_at
+
+    @property
+    def peer(self) -> str:
+        return self._connection.peer
+
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+        """Answer a request; once the client has gone, nothing happens."""
+        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER, header, attachment)
+
+    def refuse(self, frame: Frame, error: LiteMQError, retry_after_ms: int = 0) -> None:
+        """Answer a request with an error."""
+        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER | Flag.ERROR, encode_failure(error, retry_after_ms))
+
+
+class FrameServer:
+    """Listens, and gives the requests of all sessions to ``handle``, those that arrived together at once."""
+
+    def __init__(
+        self,
+        handle: Callable[[Session, list[Frame]], None],
+        *,
+        software: str,
+        limits: ServerLimits | None = None,
+        gone: Callable[[Session], None] = lambda _session: None,
+    ) -> None:
+        self._handle = handle
+        self._gone = gone
+        self._software = software
+        self._limits = limits or ServerLimits()
+        self._sessions: dict[Connection, Session] = {}
+        self._server: asyncio.Server | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+
+    @property
+    def sessions(self) -> int:
+        """How many connections there are."""
+        return len(self._sessions)
+
+    async def start(self, host: str, port: int, *, insecure: bool = False, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
+        """Listen; returns the address, with the port that was chosen where 0 was asked for."""
+        if not insecure and not is_loopback(host):
+            raise InvalidArgumentError(
+                f"listening on {host} lets everybody in who reaches it: users and rights are not checked yet. "
+                "Listen on 127.0.0.1, or say --insecure if the network is yours alone"
+            )
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._connect, host, port, ssl=tls, backlog=1024)
+        except OSError as error:
+            raise InvalidArgumentError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self._sweeping = asyncio.create_task(self._sweep())
+        address = self._server.sockets[0].getsockname()
+        return str(address[0]), int(address[1])
+
+    def _connect(self) -> Connection:
+        connection = Connection(self._received, self._lost, max_frame_bytes=self._limits.max_frame_bytes)
+        self._sessions[connection] = Session(connection)
+        return connection
+
+    def _lost(self, connection: Connection, reason: LiteMQError) -> None:
+        session = self._sessions.pop(connection, None)
+        if session is not None:
+            if not isinstance(reason, ConnectionLostError):
+                _LOG.info("%s", reason)
+            self._gone(session)
+
+    def _received(self, connection: Connection, frames: list[Frame]) -> None:
+        session = self._sessions[connection]
+        if session.hello is None:
+            first, *frames = frames
+            try:
+                self._greet(session, first)
+            except LiteMQError as error:
+                session.refuse(first, error)
+                connection.close(error)
+                return
+        pings = [frame for frame in frames if frame.opcode == Opcode.PING]
+        for frame in pings:
+            session.answer(frame, b"")
+        requests = [frame for frame in frames if frame.opcode != Opcode.PING] if pings else frames
+        if requests:
+            self._handle(session, requests)
+
+    def _greet(self, session: Session, frame: Frame) -> None:
+        if frame.opcode != Opcode.HELLO or frame.flags:
+            raise ProtocolError(f"{session.peer} began with opcode {frame.opcode}: HELLO comes first")
+        if self.sessions > self._limits.max_connections:
+            raise ConnectionLostError(f"there are {self._limits.max_connections} connections already: try again later")
+        try:
+            hello = Hello.FromString(frame.header)
+        except DecodeError as error:
+            raise ProtocolError(f"{session.peer}: the header of HELLO cannot be read: {error}") from error
+        if not hello.least_version <= PROTOCOL_VERSION <= hello.most_version:
+            raise UnsupportedVersionError(
+                f"this server speaks version {PROTOCOL_VERSION} of the protocol, the client {hello.least_version} to {hello.most_version}"
+            )
+        session.hello = hello
+        limits = self._limits
+        session.answer(
+            frame,
+            HelloAnswer(version=PROTOCOL_VERSION, max_frame_bytes=limits.max_frame_bytes, software=self._software).SerializeToString(),
+        )
+
+    async def _sweep(self) -> None:
+        """End the connections that never said who they are, and those that have been silent for too long."""
+        loop = asyncio.get_running_loop()
+        handshake, idle = self._limits.handshake_timeout_ms / 1000, self._limits.idle_timeout_ms / 1000
+        while True:
+            await asyncio.sleep(min(handshake, idle) / 4)
+            now = loop.time()
+            for connection, session in list(self._sessions.items()):
+                if session.hello is None and now - session.begun_at > handshake:
+                    connection.abort(ProtocolError(f"{session.peer} did not say HELLO within {handshake:g} s"))
+                elif now - connection.heard_at > idle:
+                    connection.abort(ConnectionLostError(f"{session.peer} was silent for {idle:g} s"))
+
+    async def close(self) -> None:
+        """Stop listening, and end all connections once what was answered has gone out."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeping
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._sessions):
+            connection.close(ConnectionLostError("the server is stopping"))
+        # What a client does not read is not waited for.
+        for _ in range(20):
+            if not self._sessions:
+                break
+            await asyncio.sleep(0.05)
+        for connection in list(self._sessions):
+            connection.abort(ConnectionLostError("the server has stopped"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,222 @@
+"""Client and server over a real socket: many requests at once, hostile peers, and bounded memory."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from litemq.errors import (
+    ConnectionLostError,
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    ProtocolError,
+    RecordFormatError,
+    RemoteError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from litemq.net.client import Peer
+from litemq.net.failures import decode_failure
+from litemq.net.frame import Frame, FrameReader, frame_prefix
+from litemq.net.server import FrameServer, ServerLimits, Session
+from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
+
+ECHO, FAIL, NEVER, LARGE, LATER = 100, 101, 102, 103, 104
+
+
+class Echo:
+    """A server that does a few things with requests."""
+
+    def __init__(self, **limits: int) -> None:
+        self.turns: list[int] = []
+        self.gone = 0
+        self.answered_bytes = 0
+        self.server = FrameServer(self.handle, software="test", limits=ServerLimits(**limits), gone=self._left)
+
+    def _left(self, _session: Session) -> None:
+        self.gone += 1
+
+    def handle(self, session: Session, frames: list[Frame]) -> None:
+        self.turns.append(len(frames))
+        for frame in frames:
+            match frame.opcode:
+                case 100:
+                    session.answer(frame, frame.header, frame.attachment)
+                case 101:
+                    session.refuse(frame, OffsetOutOfRangeError("nothing there") if frame.header == b"1" else RecordFormatError("crc", 5))
+                case 103:
+                    self.answered_bytes += 1 << 20
+                    session.answer(frame, b"", bytes(1 << 20))
+                case 104:
+                    asyncio.get_running_loop().call_later(0.05, session.answer, frame, b"later")
+
+
+def _run(test: Callable[[Echo, str, int], Awaitable[None]], **limits: int) -> Echo:
+    async def main() -> Echo:
+        echo = Echo(**limits)
+        host, port = await echo.server.start("127.0.0.1", 0)
+        try:
+            await test(echo, host, port)
+        finally:
+            await echo.server.close()
+        assert echo.server.sessions == 0
+        return echo
+
+    return asyncio.run(main())
+
+
+def test_many_requests_at_once_and_answers_in_any_order() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        peer = await Peer.connect(host, port, client_id="me")
+        assert peer.limits.version == 1
+        later = peer.ask(LATER, b"")
+        for n in range(20):
+            await peer.ask(ECHO, b"%d" % n)  # by now the answers are known to be small
+        answers = await asyncio.gather(*(peer.ask(ECHO, b"%d" % n, bytes(n)) for n in range(500)))
+        assert [(answer.header, len(answer.attachment)) for answer in answers] == [(b"%d" % n, n) for n in range(500)]
+        assert not later.done()
+        assert (await later).header == b"later"
+        assert max(echo.turns) > 50  # what arrived together was handed over together
+        assert peer.in_flight == 0
+        peer.close()
+
+    _run(test)
+
+
+def test_errors_come_back_as_what_they_are() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        peer = await Peer.connect(host, port, client_id="me")
+        with pytest.raises(OffsetOutOfRangeError, match="nothing there"):
+            await peer.request(FAIL, b"1", timeout=5)
+        with pytest.raises(RemoteError, match="crc") as caught:
+            await peer.request(FAIL, b"2", timeout=5)
+        assert caught.value.remote_code == RecordFormatError.code
+        with pytest.raises(RequestTimeoutError):
+            await peer.request(NEVER, b"", timeout=0.05)
+        assert (await peer.request(ECHO, b"still fine", timeout=5)).header == b"still fine"
+        peer.close()
+        with pytest.raises(ConnectionLostError):
+            await peer.ask(ECHO, b"")
+
+    _run(test)
+    assert isinstance(decode_failure(b""), RemoteError)
+
+
+def test_a_server_that_goes_fails_what_is_on_its_way() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        lost: list[object] = []
+        peer = await Peer.connect(host, port, client_id="me", lost=lost.append)
+        waiting = peer.ask(NEVER, b"")
+        await asyncio.sleep(0.05)
+        await echo.server.close()
+        with pytest.raises(ConnectionLostError, match="other side closed"):
+            await waiting
+        assert len(lost) == 1
+        assert not peer.is_open
+        with pytest.raises(ConnectionLostError, match="cannot reach"):
+            await Peer.connect(host, port, client_id="me")
+
+    _run(test)
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (frame_prefix(1, ECHO, 0, 0), ProtocolError),
+        (frame_prefix(1, Opcode.HELLO, 0, 3) + b"\xff\xff\xff", ProtocolError),
+        (
+            frame_prefix(1, Opcode.HELLO, 0, 4) + Hello(least_version=7, most_version=9).SerializeToString(),
+            UnsupportedVersionError,
+        ),
+    ],
+)
+def test_whoever_does_not_say_hello_is_told_and_cut_off(sent: bytes, error: type[Exception]) -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(sent)
+        frames = FrameReader(10_000)
+        frames.feed(await reader.read())  # to the end: the server closes
+        (frame,) = frames.frames(10)
+        assert isinstance(decode_failure(frame.header), error)
+        writer.close()
+        assert echo.turns == []
+
+    _run(test)
+
+
+@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10, b"\xff" * 64, bytes(64)])
+def test_what_is_no_frame_ends_the_connection(noise: bytes) -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(noise)
+        await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+
+    _run(test)
+
+
+def test_silence_ends_a_connection_and_pings_keep_it() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        mute, mute_writer = await asyncio.open_connection(host, port)
+        pinging = await Peer.connect(host, port, client_id="pinging", ping_interval=0.05)
+        silent = await Peer.connect(host, port, client_id="silent")
+        await asyncio.wait_for(mute.read(), 5)  # never said HELLO
+        mute_writer.close()
+        await asyncio.sleep(0.4)
+        assert pinging.is_open
+        assert not silent.is_open
+        assert echo.gone == 2
+        pinging.close()
+
+    _run(test, handshake_timeout_ms=100, idle_timeout_ms=250)
+
+
+def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        stuck = socket.create_connection((host, port))
+        stuck.setblocking(False)
+        loop = asyncio.get_running_loop()
+        hello = Hello(least_version=1, most_version=1).SerializeToString()
+        await loop.sock_sendall(stuck, frame_prefix(1, Opcode.HELLO, 0, len(hello)) + hello)
+        requests = b"".join(frame_prefix(n, LARGE, 0, 0) for n in range(2, 2000))
+        await loop.sock_sendall(stuck, requests)  # two gigabytes, were they all answered
+        await asyncio.sleep(0.5)
+        assert echo.answered_bytes <= 40 << 20
+        # Others are served meanwhile.
+        peer = await Peer.connect(host, port, client_id="other")
+        assert (await peer.request(ECHO, b"hello", timeout=5)).header == b"hello"
+        before = echo.answered_bytes
+        received = 0
+        while received < 20 << 20:
+            received += len(await loop.sock_recv(stuck, 1 << 20))
+        await asyncio.sleep(0.2)
+        assert echo.answered_bytes > before  # it goes on once somebody reads
+        peer.close()
+        stuck.close()
+
+    _run(test)
+
+
+def test_nobody_listens_to_the_world_by_accident() -> None:
+    async def main() -> None:
+        for host in ("0.0.0.0", "::", "192.0.2.1"):  # noqa: S104
+            with pytest.raises(InvalidArgumentError, match="--insecure"):
+                await Echo().server.start(host, 0)
+        echo = Echo()
+        _, port = await echo.server.start("localhost", 0)
+        with pytest.raises(InvalidArgumentError, match="cannot listen"):
+            await Echo().server.start("127.0.0.1", port)
+        await echo.server.close()
+
+    asyncio.run(main())
+
+
+def test_the_answer_to_hello_says_what_is_taken() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        peer = await Peer.connect(host, port, client_id="me")
+        assert peer.limits == HelloAnswer(version=1, max_frame_bytes=5000, software="test")
+        with pytest.raises(ConnectionLostError):
+            await peer.request(ECHO, b"", bytes(6000), timeout=5)
+
+    _run(test, max_frame_bytes=5000)
