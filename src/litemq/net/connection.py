@@ -7,7 +7,6 @@ taken from it: its requests wait in its own memory, not in ours.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -87,10 +86,6 @@ class Connection(asyncio.Protocol):
         """Who is at the other end."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "nobody")
-
-    @property
-    def is_encrypted(self) -> bool:
-        return self._transport is not None and isinstance(self._transport.get_extra_info("ssl_object"), ssl.SSLObject)
 
     def _deliver(self) -> None:
         """Hand over what has arrived, as long as the answers find room."""
