@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError, RequestTimeoutError
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import decode_failure
-from litemq.net.frame import Flag, Frame
-from litemq.net.server import PROTOCOL_VERSION
+from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["Answer", "Peer"]

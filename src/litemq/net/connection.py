@@ -90,17 +90,17 @@ class Connection(asyncio.Protocol):
     def _deliver(self) -> None:
         """Hand over what has arrived, as long as the answers find room."""
         while not self._stuck and self._unsent_bytes < _MOST_UNSENT_BYTES and self.is_open:
-            room = _MOST_UNSENT_BYTES - self._unsent_bytes
+            before = self._unsent_bytes
             try:
-                frames = self._reader.frames(max(1, min(_FRAMES_AT_ONCE, room // self._answer_bytes)))
+                frames = self._reader.frames(max(1, min(_FRAMES_AT_ONCE, (_MOST_UNSENT_BYTES - before) // self._answer_bytes)))
             except ProtocolError as error:
                 self.close(error)
                 return
             if not frames:
                 return
             self._received(self, frames)
-            answered = _MOST_UNSENT_BYTES - room - self._unsent_bytes
-            self._answer_bytes = 1 + (self._answer_bytes + abs(answered) // len(frames)) // 2
+            answered = max(0, self._unsent_bytes - before)
+            self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
 
     def send(self, correlation: int, opcode: int, flags: int, header: bytes, attachment: Bytes = b"") -> None:
         """Send a frame, together with all others of this turn. Once the connection has ended, nothing happens."""

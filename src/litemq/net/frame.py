@@ -23,10 +23,11 @@ from typing import Final, NamedTuple
 
 from litemq.errors import ProtocolError
 
-__all__ = ["PREFIX_BYTES", "Flag", "Frame", "FrameReader", "frame_prefix"]
+__all__ = ["PREFIX_BYTES", "PROTOCOL_VERSION", "Flag", "Frame", "FrameReader", "frame_prefix"]
 
 _PREFIX: Final = struct.Struct(">IIHHI")
 PREFIX_BYTES: Final = _PREFIX.size
+PROTOCOL_VERSION: Final = 1
 _BEHIND_LENGTH: Final = PREFIX_BYTES - 4
 
 
@@ -57,7 +58,6 @@ class FrameReader:
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest = b""
         self._wanted = PREFIX_BYTES  # so many bytes must be there before it is worth looking again
         self._pieces: list[bytes] = []
         self._size = 0

@@ -13,19 +13,17 @@ import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, ProtocolError, UnsupportedVersionError
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import encode_failure
-from litemq.net.frame import Flag, Frame
+from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-__all__ = ["PROTOCOL_VERSION", "FrameServer", "ServerLimits", "Session"]
+__all__ = ["FrameServer", "ServerLimits", "Session"]
 
-PROTOCOL_VERSION: Final = 1
 _LOG = logging.getLogger(__name__)
 
 

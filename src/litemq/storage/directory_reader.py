@@ -6,8 +6,6 @@ whole segment at a time: then the reader says so, and reading can begin anew.
 
 from __future__ import annotations
 
-import os
-import re
 from bisect import bisect_right
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +15,13 @@ from litemq.format.limits import LARGEST_RECORD, STORED_LIMITS
 from litemq.storage.checkpoint import Checkpoint, read_checkpoint
 from litemq.storage.config import StoreConfig
 from litemq.storage.epochs import read_epochs
-from litemq.storage.files import DISK, OpenFile
+from litemq.storage.files import READ_ONLY
 from litemq.storage.log_reader import read_log
 from litemq.storage.replay import controls_of, read_snapshot
-from litemq.storage.segment import Segment, segment_path
+from litemq.storage.segment import Segment, segment_path, segment_starts
 from litemq.storage.state import State
 
-__all__ = ["DirectoryReader", "check_data_directory", "find_segment_starts", "fitting_config"]
+__all__ = ["DirectoryReader", "check_data_directory", "fitting_config"]
 
 
 def check_data_directory(directory: Path) -> None:
@@ -36,17 +34,12 @@ def check_data_directory(directory: Path) -> None:
         raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
 
 
-def find_segment_starts(directory: Path) -> list[int]:
-    """Where the segments of a data directory begin, rising."""
-    return sorted(int(path.name) for path in (directory / "commitlog").iterdir() if re.fullmatch("[0-9]{20}", path.name))
-
-
 def fitting_config(directory: Path, config: StoreConfig) -> StoreConfig:
     """The settings, with segments as the directory already has them, and records as large as these can take.
 
     A message may be larger than what producers may send today: it may have been sent under another limit, or have been compressed then.
     """
-    starts = find_segment_starts(directory) if (directory / "commitlog").is_dir() else []
+    starts = segment_starts(directory / "commitlog") if (directory / "commitlog").is_dir() else []
     segment_bytes = config.segment_bytes
     if len(starts) > 1:
         segment_bytes = starts[1] - starts[0]
@@ -66,7 +59,7 @@ class DirectoryReader:
             # In this order: whatever the checkpoint knows of was written before it.
             self._checkpoint = self._read_checkpoint()
             self._epochs = {epoch.number: epoch.host for epoch in read_epochs(directory / "epochs")}
-            self._starts = find_segment_starts(directory)
+            self._starts = segment_starts(directory / "commitlog")
         except FileNotFoundError as error:
             raise CorruptStoreError(str(error.filename), 0, "the file is missing") from None
         except OSError as error:
@@ -114,7 +107,7 @@ class DirectoryReader:
             raise CorruptStoreError(str(self._directory / "commitlog"), offset, "the segment is missing")
         path = segment_path(self._directory / "commitlog", self._starts[at])
         try:
-            file = OpenFile(DISK, path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            file = READ_ONLY.open(path)
         except FileNotFoundError:
             raise StorageError(f"{path} is gone: retention took it while it was being read; begin again") from None
         except OSError as error:

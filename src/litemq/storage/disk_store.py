@@ -38,7 +38,7 @@ from litemq.storage.log_reader import Window, read_log
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queue_reader import DamagedQueueError, QueueReader
 from litemq.storage.queues import Queues
-from litemq.storage.replay import QueueRebuild, controls_of, read_snapshot, replay_into_queues, replay_into_state
+from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.state import QueueKey, State, TopicFacts
@@ -114,7 +114,10 @@ class DiskStore:
             return State.from_rows(stored.rows), stored.applied, False
         begin = self._files.projections.snapshot
         if begin < 0 and self._log.start > 0:
-            begin = self._find_snapshot()  # the checkpoint is lost, and so is the beginning of the log
+            begin = find_snapshot(self._log, self._log.start, self._log.end)  # the checkpoint is lost, and so is the log's beginning
+            if begin < 0:
+                raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and it holds no snapshot")
+            self._files.projections = self._files.projections._replace(snapshot=begin)
         if begin < 0:
             return State(), 0, True
         return *read_snapshot(self._log, begin, self._log.end), True
@@ -128,18 +131,6 @@ class DiskStore:
         if offset not in self._damage:
             self._damage[offset] = error
             _LOG.error("%s; the other records are read without it", error)
-
-    def _find_snapshot(self) -> int:
-        """Where the latest whole snapshot in the log begins."""
-        latest = -1
-        for window in read_log(self._log, self._log.start, self._log.end):
-            for _, control in controls_of(window.columns):
-                if control.WhichOneof("change") == "snapshot_end" and control.snapshot_end.begin_offset >= self._log.start:
-                    latest = control.snapshot_end.begin_offset
-        if latest < 0:
-            raise CorruptStoreError(str(self._directory / "checkpoint"), 0, "the log's beginning is gone, and it holds no snapshot")
-        self._files.projections = self._files.projections._replace(snapshot=latest)
-        return latest
 
     def _new_queues(self) -> Queues:
         return Queues(QueueFiles(self._disk, self._directory / "consumequeue"), self.state)
@@ -314,7 +305,6 @@ class DiskStore:
 
     def _rebuild_queues(self) -> None:
         """Make all queues anew from the log, while the old ones serve; what is whole in them is written over with the same."""
-
         queues = self._new_queues()
         rebuild = QueueRebuild(queues, self.state, self._log.start)
         reached = self._log.start

@@ -8,7 +8,6 @@ epoch that falls ends the log, too: it is the tail of a log that was cut off bef
 from __future__ import annotations
 
 import logging
-import re
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -23,13 +22,12 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.files import Disk
 from litemq.storage.log_reader import is_record_at, possible_records
-from litemq.storage.segment import Segment, remove_segments, segment_path
-
-_LOG = logging.getLogger(__name__)
+from litemq.storage.segment import Segment, remove_segments, segment_path, segment_starts
 
 __all__ = ["LogEnd", "find_log_end", "find_segments", "recover_log"]
 
 _WINDOW = 16 << 20
+_LOG = logging.getLogger(__name__)
 
 
 class LogEnd(NamedTuple):
@@ -43,7 +41,7 @@ class LogEnd(NamedTuple):
 
 def find_segments(disk: Disk, directory: Path, segment_bytes: int) -> list[Segment]:
     """The segments of a directory, one behind another without a gap."""
-    starts = sorted(int(path.name) for path in directory.iterdir() if re.fullmatch("[0-9]{20}", path.name))
+    starts = segment_starts(directory)
     for one, other in pairwise(starts):
         if other != one + segment_bytes:
             size = segment_path(directory, one).stat().st_size
@@ -78,19 +76,19 @@ def recover_log(disk: Disk, directory: Path, segments: list[Segment], flushed: i
     reader = _TailReader(segments, begin, epoch)
     end = reader.find_end()
     segment = segments[min((end - segments[0].start) // segments[0].size, len(segments) - 1)]
-    if flushed is None and reader.has_record_behind(end):
+    records_behind = (flushed is None or not reader.ended_well) and reader.has_record_behind(end)
+    if flushed is None and records_behind:
         raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and whole ones stand behind it")
     if clean and not reader.ended_well:
         raise CorruptStoreError(str(segment.file.path), end - segment.start, "a record is damaged, and the last stop was a clean one")
     if not reader.ended_well:
-        _keep_what_is_cut_off(disk, directory, segments, end, worth_keeping=reader.has_record_behind(end))
+        _keep_what_is_cut_off(disk, directory, segment, end, worth_keeping=records_behind)
     _cut(disk, directory, segments, end, clean=clean)
     return LogEnd(end, reader.epoch, reader.store_timestamp, reader.records)
 
 
-def _keep_what_is_cut_off(disk: Disk, directory: Path, segments: list[Segment], end: int, *, worth_keeping: bool) -> None:
+def _keep_what_is_cut_off(disk: Disk, directory: Path, segment: Segment, end: int, *, worth_keeping: bool) -> None:
     """Say what goes; where whole records stand in it, keep a copy. A power cut leaves such a tail, but so does a flipped bit."""
-    segment = next((segment for segment in segments if segment.start <= end < segment.end), segments[-1])
     tail = segment.read(end, segment.end).rstrip(b"\0")
     place = f"{segment.file.path}, byte {end - segment.start}"
     if not worth_keeping:

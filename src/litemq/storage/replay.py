@@ -19,7 +19,7 @@ from litemq.storage.state import QueueKey, State
 from litemq.storage.state.changes import Changes
 from litemq.types import RecordKind
 
-__all__ = ["QueueRebuild", "controls_of", "read_snapshot", "replay_into_queues", "replay_into_state"]
+__all__ = ["QueueRebuild", "controls_of", "find_snapshot", "read_snapshot", "replay_into_queues", "replay_into_state"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -37,6 +37,16 @@ def controls_of(columns: RecordColumns) -> list[_NumberedControl]:
     begins, lengths = columns.part("body")
     pieces = zip(which.tolist(), begins[which].tolist(), lengths[which].tolist(), strict=True)
     return [_NumberedControl(number, Control.FromString(bytes(columns.buffer[at : at + length]))) for number, at, length in pieces]
+
+
+def find_snapshot(log: SegmentedLog, begin: int, end: int) -> int:
+    """Where the latest whole snapshot begins that stands between two log offsets, -1 = there is none."""
+    latest = -1
+    for window in read_log(log, begin, end):
+        for _, control in controls_of(window.columns):
+            if control.HasField("snapshot_end") and control.snapshot_end.begin_offset >= begin:
+                latest = control.snapshot_end.begin_offset
+    return latest
 
 
 def read_snapshot(log: SegmentedLog, begin: int, end: int) -> tuple[State, int]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
 
 from litemq.storage.files import Disk, OpenFile
 
-__all__ = ["Segment", "remove_segments", "segment_path"]
+__all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
 
 
 def segment_path(directory: Path, start: int) -> Path:
     return directory / f"{start:020d}"
+
+
+def segment_starts(directory: Path) -> list[int]:
+    """Where the segments in a directory begin, rising."""
+    return sorted(int(path.name) for path in directory.iterdir() if re.fullmatch("[0-9]{20}", path.name))
 
 
 def remove_segments(disk: Disk, directory: Path, segments: list[Segment]) -> None:

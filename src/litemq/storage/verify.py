@@ -26,6 +26,7 @@ from litemq.storage.log_reader import read_log
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.recovery import find_log_end, find_segments
 from litemq.storage.replay import controls_of, replay_into_queues
+from litemq.storage.segment import segment_path, segment_starts
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey
 from litemq.storage.state.database import SIDE_FILES, StateDatabase
 
@@ -59,14 +60,16 @@ def verify_directory(directory: Path, *, after_file: Callable[[Path], None] = la
     findings: list[Finding] = []
     checkpoint = _checkpoint(directory, findings)
     findings += _epochs(directory)
-    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, after_file)
+    derived: list[Finding] = []
+    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, derived, after_file)
     queue_files, index_files = (_files(directory / part) for part in ("consumequeue", "index"))
-    named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in findings}  # more closely than by their block
+    named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in derived}  # more closely than by their block
     for path in queue_files + index_files:
-        findings += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
+        derived += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
         after_file(path)
+    findings += _first_of_each_file(derived)  # of the log, on the other hand, each damaged record counts
     findings += _state(directory)
-    return Verified(segments, records, len(queue_files), len(index_files), unchecked, _first_of_each_file(findings))
+    return Verified(segments, records, len(queue_files), len(index_files), unchecked, findings)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -102,11 +105,14 @@ def _epochs(directory: Path) -> Iterator[Finding]:
 
 
 def _log_and_queues(
-    directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], after_file: Callable[[Path], None]
+    directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], derived: list[Finding], after_file: Callable[[Path], None]
 ) -> tuple[int, int, int]:
-    """How many segments and records there are, and how many bytes stand above the checkpoint. Above what was flushed nothing is damage: the next opening cuts off what is torn there."""
+    """How many segments and records there are, and how many bytes stand above the checkpoint.
+
+    There nothing is damage: the next opening cuts off what is torn. What is wrong with the log goes to ``findings``, with queues to ``derived``.
+    """
     folder = directory / "commitlog"
-    sizes = [path.stat().st_size for path in sorted(folder.iterdir()) if path.name.isdigit()]
+    sizes = [segment_path(folder, start).stat().st_size for start in segment_starts(folder)]
     if not sizes:
         if checkpoint is not None and checkpoint.flushed:
             findings.append(Finding(str(folder), 0, f"the log is gone; the checkpoint knows of {checkpoint.flushed} bytes"))
@@ -121,7 +127,7 @@ def _log_and_queues(
     log = CommitLog(READ_ONLY, folder, segments, end, segment_bytes, hot_bytes=0)
     if checkpoint is not None and segments[0].start > checkpoint.log_start:
         findings.append(Finding(str(folder), checkpoint.log_start, f"the segment is missing; the first is {segments[0].start:020d}"))
-    queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, findings)
+    queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, derived)
     if not segments[0].start <= end <= segments[-1].end:
         findings.append(Finding(str(folder), end, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed"))
         end = min(end, segments[-1].end)
@@ -150,9 +156,7 @@ def _first_of_each_file(findings: list[Finding]) -> list[Finding]:
     for finding in findings:
         like.setdefault((finding.path, finding.reason), []).append(finding)
     return [
-        first._replace(reason=f"{first.reason} (and {len(others)} more in this file)")
-        if others and "commitlog" not in first.path
-        else first
+        first._replace(reason=f"{first.reason} (and {len(others)} more in this file)") if others else first
         for first, *others in like.values()
     ]
 

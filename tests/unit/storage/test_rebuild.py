@@ -134,6 +134,20 @@ def test_a_segment_that_is_cut_short_is_named(directory: Path) -> None:
         assert any(finding.path == str(segment) and finding.offset <= size for finding in findings)
 
 
+def test_every_damaged_record_is_named_but_a_file_that_is_cut_short_only_once(directory: Path) -> None:
+    segment = min((directory / "commitlog").glob("0*"))
+    data = bytearray(segment.read_bytes())
+    for position in (5000, 9000, 15000):
+        data[position] ^= 4
+    segment.write_bytes(data)
+    queue = min((directory / "consumequeue" / "orders" / "0").glob("0*"))
+    queue.write_bytes(queue.read_bytes()[:480])
+    findings = verify_directory(directory).findings
+    assert len([finding for finding in findings if finding.path == str(segment)]) == 3
+    (of_queue,) = [finding for finding in findings if finding.path == str(queue)]
+    assert of_queue.offset == 480
+
+
 def test_what_is_cut_off_behind_a_damaged_record_is_kept(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = DiskStore(directory, CONFIG, FakeClock(), host="here")
     appended = None
