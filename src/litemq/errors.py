@@ -4,7 +4,9 @@ The tree (a test holds it equal to the classes below)::
 
     LiteMQError
     ├── InvalidArgumentError
+    │   └── ConfigurationError
     ├── MissingExtraError
+    ├── UnsupportedFeatureError
     ├── RecordFormatError
     ├── BodyCodecError
     │   └── BodyTooLargeError
@@ -14,12 +16,27 @@ The tree (a test holds it equal to the classes below)::
     │   ├── DiskFullError
     │   ├── CorruptStoreError
     │   └── OffsetOutOfRangeError
-    └── NetworkError
-        ├── ProtocolError
-        ├── UnsupportedVersionError
-        ├── ConnectionLostError
-        ├── RequestTimeoutError
-        └── RemoteError
+    ├── NetworkError
+    │   ├── ProtocolError
+    │   ├── UnsupportedVersionError
+    │   ├── ConnectionLostError
+    │   ├── RequestTimeoutError
+    │   └── RemoteError
+    ├── BrokerError
+    │   ├── TopicNotFoundError
+    │   ├── OverloadedError
+    │   │   └── QuotaExceededError
+    │   ├── SequenceGapError
+    │   ├── NotGroupMemberError
+    │   └── OffsetExpiredError
+    └── ClientError
+        ├── SendOutcomeUnknownError
+        ├── NoRouteError
+        ├── CircuitOpenError
+        ├── BufferFullError
+        ├── AlreadySettledError
+        ├── SerializationError
+        └── ClientClosedError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -30,8 +47,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AlreadySettledError",
     "BodyCodecError",
     "BodyTooLargeError",
+    "BrokerError",
+    "BufferFullError",
+    "CircuitOpenError",
+    "ClientClosedError",
+    "ClientError",
+    "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
     "DiskFullError",
@@ -39,14 +63,24 @@ __all__ = [
     "LiteMQError",
     "MissingExtraError",
     "NetworkError",
+    "NoRouteError",
+    "NotGroupMemberError",
+    "OffsetExpiredError",
     "OffsetOutOfRangeError",
+    "OverloadedError",
     "ProtocolError",
+    "QuotaExceededError",
     "RecordFormatError",
     "RemoteError",
     "RequestTimeoutError",
+    "SendOutcomeUnknownError",
+    "SequenceGapError",
+    "SerializationError",
     "StorageError",
     "StoreFailedError",
     "StoreLockedError",
+    "TopicNotFoundError",
+    "UnsupportedFeatureError",
     "UnsupportedVersionError",
 ]
 
@@ -64,6 +98,12 @@ class InvalidArgumentError(LiteMQError):
     code = 2
 
 
+class ConfigurationError(InvalidArgumentError):
+    """A setting is unknown or cannot be used. The message names the key, where it came from, and the key that was most likely meant."""
+
+    code = 4
+
+
 class MissingExtraError(LiteMQError):
     """An optional library is not installed. Install the extra that the message names."""
 
@@ -76,6 +116,12 @@ class MissingExtraError(LiteMQError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.what, self.extra)
+
+
+class UnsupportedFeatureError(LiteMQError):
+    """This version, or this engine, cannot do what was asked, and will not pretend to. The message says what to do instead."""
+
+    code = 5
 
 
 class RecordFormatError(LiteMQError):
@@ -201,3 +247,115 @@ class RemoteError(NetworkError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.remote_code, self.message)
+
+
+class BrokerError(LiteMQError):
+    """A broker refused a request. The message says why; nothing was changed."""
+
+    code = 40
+
+
+class TopicNotFoundError(BrokerError):
+    """There is no such topic. Create it with ``litemq topic create``, or let the broker create topics by itself (``auto_create_topics``)."""
+
+    code = 41
+
+
+class OverloadedError(BrokerError):
+    """A broker has as much to do as it can take. Send again after ``retry_after_ms``; the client does so by itself."""
+
+    code = 42
+    retriable = True
+
+    def __init__(self, message: str, retry_after_ms: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after_ms = retry_after_ms
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.retry_after_ms)
+
+
+class QuotaExceededError(OverloadedError):
+    """A client has sent more than its quota allows. Send again after ``retry_after_ms``, or raise the quota."""
+
+    code = 43
+
+
+class SequenceGapError(BrokerError):
+    """A send was refused because one before it is missing: ``expected`` is the sequence that the queue waits for. The client handles this."""
+
+    code = 44
+
+    def __init__(self, message: str, expected: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.expected = expected
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.expected)
+
+
+class NotGroupMemberError(BrokerError):
+    """This client does not own the queue that it reads or commits for a group. Join the group again; the consumer does so by itself."""
+
+    code = 45
+    retriable = True
+
+
+class OffsetExpiredError(BrokerError):
+    """Retention took messages that this group had not read yet. Raised once; reading goes on at the oldest message that is left."""
+
+    code = 46
+    retriable = True
+
+
+class ClientError(LiteMQError):
+    """The client could not do what was asked of it, before or after talking to a broker. The message says what to do."""
+
+    code = 50
+
+
+class SendOutcomeUnknownError(ClientError):
+    """Whether the message was stored is not known, and will not be found out by itself. Look for its id, or send it again and expect two."""
+
+    code = 51
+
+
+class NoRouteError(ClientError):
+    """No broker that has the topic can be reached. Check that the brokers run, and that they know this NameServer."""
+
+    code = 52
+    retriable = True
+
+
+class CircuitOpenError(ClientError):
+    """Too many sends to every broker of the topic failed lately. New ones are tried again after a while."""
+
+    code = 53
+    retriable = True
+
+
+class BufferFullError(ClientError):
+    """So much waits to be sent that no more is taken. Await ``send``, await ``flush``, or raise ``buffer_bytes``."""
+
+    code = 54
+    retriable = True
+
+
+class AlreadySettledError(ClientError):
+    """A message was acknowledged twice. Settle it once, by hand or with ``process()``."""
+
+    code = 55
+
+
+class SerializationError(ClientError):
+    """A body could not be written or read by the topic's serializer. The message names both."""
+
+    code = 56
+
+
+class ClientClosedError(ClientError):
+    """The client was closed, or never opened: use it inside ``with`` or ``async with``."""
+
+    code = 57

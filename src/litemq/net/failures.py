@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from litemq import errors
-from litemq.errors import LiteMQError, RemoteError
+from litemq.errors import LiteMQError, OverloadedError, RemoteError, SequenceGapError
 from litemq.proto.wire_pb2 import Failure
 
 __all__ = ["decode_failure", "encode_failure"]
 
 
-def encode_failure(error: LiteMQError, retry_after_ms: int = 0) -> bytes:
+def encode_failure(error: LiteMQError) -> bytes:
     """The header of an error frame."""
-    return Failure(code=error.code, message=str(error), retry_after_ms=retry_after_ms).SerializeToString()
+    failure = Failure(code=error.code, message=str(error))
+    if isinstance(error, OverloadedError):
+        failure.retry_after_ms = error.retry_after_ms
+    elif isinstance(error, SequenceGapError):
+        failure.expected_sequence = error.expected
+    return failure.SerializeToString()
 
 
 def _by_code() -> dict[int, type[LiteMQError]]:
@@ -26,6 +31,10 @@ def decode_failure(header: bytes) -> LiteMQError:
     """The error that an error frame tells. Where its class says more than a message, or is not known here, it is told by its message alone."""
     failure = Failure.FromString(header)
     cls = _CLASSES.get(failure.code)
+    if cls is not None and issubclass(cls, OverloadedError):
+        return cls(failure.message, failure.retry_after_ms)
+    if cls is SequenceGapError:
+        return SequenceGapError(failure.message, failure.expected_sequence)
     if cls is None or cls.__init__ is not Exception.__init__ or cls is LiteMQError:
         return RemoteError(failure.code, failure.message)
     return cls(failure.message)

@@ -53,9 +53,9 @@ class Session:
         """Answer a request; once the client has gone, nothing happens."""
         self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER, header, attachment)
 
-    def refuse(self, frame: Frame, error: LiteMQError, retry_after_ms: int = 0) -> None:
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
         """Answer a request with an error."""
-        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER | Flag.ERROR, encode_failure(error, retry_after_ms))
+        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
 
 class FrameServer:

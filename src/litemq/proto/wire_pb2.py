@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17litemq/proto/wire.proto\x12\x06litemq\"\x07\n\x05\x45mpty\"e\n\x05Hello\x12\x15\n\rleast_version\x18\x01 \x01(\r\x12\x14\n\x0cmost_version\x18\x02 \x01(\r\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\x0e\n\x06secret\x18\x05 \x01(\x0c\"I\n\x0bHelloAnswer\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x17\n\x0fmax_frame_bytes\x18\x02 \x01(\r\x12\x10\n\x08software\x18\x03 \x01(\t\"@\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x03 \x01(\r*1\n\x06Opcode\x12\x12\n\x0eOPCODE_UNKNOWN\x10\x00\x12\t\n\x05HELLO\x10\x01\x12\x08\n\x04PING\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17litemq/proto/wire.proto\x12\x06litemq\"\x07\n\x05\x45mpty\"e\n\x05Hello\x12\x15\n\rleast_version\x18\x01 \x01(\r\x12\x14\n\x0cmost_version\x18\x02 \x01(\r\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x0c\n\x04user\x18\x04 \x01(\t\x12\x0e\n\x06secret\x18\x05 \x01(\x0c\"I\n\x0bHelloAnswer\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x17\n\x0fmax_frame_bytes\x18\x02 \x01(\r\x12\x10\n\x08software\x18\x03 \x01(\t\"[\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x03 \x01(\r\x12\x19\n\x11\x65xpected_sequence\x18\x04 \x01(\x04\".\n\x0bSendRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\"a\n\nSendAnswer\x12\x14\n\x0cqueue_offset\x18\x01 \x01(\x10\x12\x17\n\x0fstore_timestamp\x18\x02 \x01(\x10\x12$\n\x07\x65\x61rlier\x18\x03 \x03(\x0b\x32\x13.litemq.SentEarlier\"<\n\x0bSentEarlier\x12\x14\n\x0cqueue_offset\x18\x01 \x01(\x10\x12\x17\n\x0fstore_timestamp\x18\x02 \x01(\x10\"\x87\x01\n\x0bPullRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x14\n\x0cmax_messages\x18\x04 \x01(\r\x12\x11\n\tmax_bytes\x18\x05 \x01(\r\x12\x0f\n\x07wait_ms\x18\x06 \x01(\r\x12\r\n\x05group\x18\x07 \x01(\t\"D\n\nPullAnswer\x12\x13\n\x0bnext_offset\x18\x01 \x01(\x03\x12!\n\x05range\x18\x02 \x01(\x0b\x32\x12.litemq.QueueRange\";\n\nQueueRange\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\r\n\x05least\x18\x02 \x01(\x03\x12\x0c\n\x04next\x18\x03 \x01(\x03\"+\n\x0bJoinRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\"0\n\nJoinAnswer\x12\"\n\x06queues\x18\x01 \x03(\x0b\x32\x12.litemq.GroupQueue\"B\n\nGroupQueue\x12!\n\x05range\x18\x01 \x01(\x0b\x32\x12.litemq.QueueRange\x12\x11\n\tcommitted\x18\x02 \x01(\x03\",\n\x0cLeaveRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\"S\n\rCommitRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12$\n\x07offsets\x18\x03 \x03(\x0b\x32\x13.litemq.QueueOffset\"/\n\x0bQueueOffset\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"O\n\x13OffsetAtTimeRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x17\n\x0fstore_timestamp\x18\x03 \x01(\x03\"\x1e\n\x0cOffsetAnswer\x12\x0e\n\x06offset\x18\x01 \x01(\x03\"7\n\x0b\x46indRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0c\n\x04most\x18\x03 \x01(\r\"F\n\x12\x43reateTopicRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\x12\x11\n\tautomatic\x18\x03 \x01(\x08\"\x1d\n\x0cTopicRequest\x12\r\n\x05topic\x18\x01 \x01(\t\"@\n\x0bTopicAnswer\x12\r\n\x05topic\x18\x01 \x01(\t\x12\"\n\x06queues\x18\x02 \x03(\x0b\x32\x12.litemq.QueueRange\"3\n\x0cTopicsAnswer\x12#\n\x06topics\x18\x01 \x03(\x0b\x32\x13.litemq.TopicQueues\",\n\x0bTopicQueues\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\x9e\x01\n\x0b\x42rokerFacts\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x12\n\nstarted_at\x18\x04 \x01(\x04\x12\x1a\n\x12\x64\x65\x66\x61ult_durability\x18\x05 \x01(\r\x12#\n\x06topics\x18\x06 \x03(\x0b\x32\x13.litemq.TopicQueues\x12\x10\n\x08software\x18\x07 \x01(\t\"-\n\tHeartbeat\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nstarted_at\x18\x02 \x01(\x04\"C\n\nRegistered\x12\r\n\x05known\x18\x01 \x01(\x08\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\r\x12\x10\n\x08lease_ms\x18\x03 \x01(\r\"3\n\x0bRouteAnswer\x12$\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x13.litemq.BrokerRoute\"c\n\x0b\x42rokerRoute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0e\n\x06queues\x18\x04 \x01(\r\x12\x1a\n\x12\x64\x65\x66\x61ult_durability\x18\x05 \x01(\r\"5\n\rBrokersAnswer\x12$\n\x07\x62rokers\x18\x01 \x03(\x0b\x32\x13.litemq.BrokerState\"V\n\x0b\x42rokerState\x12\"\n\x05\x66\x61\x63ts\x18\x01 \x01(\x0b\x32\x13.litemq.BrokerFacts\x12\r\n\x05\x61live\x18\x02 \x01(\x08\x12\x14\n\x0cheard_ms_ago\x18\x03 \x01(\x04*\xbf\x02\n\x06Opcode\x12\x12\n\x0eOPCODE_UNKNOWN\x10\x00\x12\t\n\x05HELLO\x10\x01\x12\x08\n\x04PING\x10\x02\x12\x08\n\x04SEND\x10\x10\x12\x08\n\x04PULL\x10\x11\x12\x0e\n\nJOIN_GROUP\x10\x12\x12\x0f\n\x0bLEAVE_GROUP\x10\x13\x12\x12\n\x0e\x43OMMIT_OFFSETS\x10\x14\x12\x12\n\x0eOFFSET_AT_TIME\x10\x15\x12\x08\n\x04\x46IND\x10\x16\x12\x10\n\x0c\x43REATE_TOPIC\x10 \x12\x10\n\x0c\x44\x45LETE_TOPIC\x10!\x12\x12\n\x0e\x44\x45SCRIBE_TOPIC\x10\"\x12\x0f\n\x0bLIST_TOPICS\x10#\x12\x13\n\x0fREGISTER_BROKER\x10@\x12\r\n\tHEARTBEAT\x10\x41\x12\x15\n\x11\x44\x45REGISTER_BROKER\x10\x42\x12\x0f\n\x0b\x46\x45TCH_ROUTE\x10\x43\x12\x10\n\x0cLIST_BROKERS\x10\x44\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'litemq.proto.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OPCODE']._serialized_start=288
-  _globals['_OPCODE']._serialized_end=337
+  _globals['_OPCODE']._serialized_start=2149
+  _globals['_OPCODE']._serialized_end=2468
   _globals['_EMPTY']._serialized_start=35
   _globals['_EMPTY']._serialized_end=42
   _globals['_HELLO']._serialized_start=44
@@ -40,5 +40,59 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLOANSWER']._serialized_start=147
   _globals['_HELLOANSWER']._serialized_end=220
   _globals['_FAILURE']._serialized_start=222
-  _globals['_FAILURE']._serialized_end=286
+  _globals['_FAILURE']._serialized_end=313
+  _globals['_SENDREQUEST']._serialized_start=315
+  _globals['_SENDREQUEST']._serialized_end=361
+  _globals['_SENDANSWER']._serialized_start=363
+  _globals['_SENDANSWER']._serialized_end=460
+  _globals['_SENTEARLIER']._serialized_start=462
+  _globals['_SENTEARLIER']._serialized_end=522
+  _globals['_PULLREQUEST']._serialized_start=525
+  _globals['_PULLREQUEST']._serialized_end=660
+  _globals['_PULLANSWER']._serialized_start=662
+  _globals['_PULLANSWER']._serialized_end=730
+  _globals['_QUEUERANGE']._serialized_start=732
+  _globals['_QUEUERANGE']._serialized_end=791
+  _globals['_JOINREQUEST']._serialized_start=793
+  _globals['_JOINREQUEST']._serialized_end=836
+  _globals['_JOINANSWER']._serialized_start=838
+  _globals['_JOINANSWER']._serialized_end=886
+  _globals['_GROUPQUEUE']._serialized_start=888
+  _globals['_GROUPQUEUE']._serialized_end=954
+  _globals['_LEAVEREQUEST']._serialized_start=956
+  _globals['_LEAVEREQUEST']._serialized_end=1000
+  _globals['_COMMITREQUEST']._serialized_start=1002
+  _globals['_COMMITREQUEST']._serialized_end=1085
+  _globals['_QUEUEOFFSET']._serialized_start=1087
+  _globals['_QUEUEOFFSET']._serialized_end=1134
+  _globals['_OFFSETATTIMEREQUEST']._serialized_start=1136
+  _globals['_OFFSETATTIMEREQUEST']._serialized_end=1215
+  _globals['_OFFSETANSWER']._serialized_start=1217
+  _globals['_OFFSETANSWER']._serialized_end=1247
+  _globals['_FINDREQUEST']._serialized_start=1249
+  _globals['_FINDREQUEST']._serialized_end=1304
+  _globals['_CREATETOPICREQUEST']._serialized_start=1306
+  _globals['_CREATETOPICREQUEST']._serialized_end=1376
+  _globals['_TOPICREQUEST']._serialized_start=1378
+  _globals['_TOPICREQUEST']._serialized_end=1407
+  _globals['_TOPICANSWER']._serialized_start=1409
+  _globals['_TOPICANSWER']._serialized_end=1473
+  _globals['_TOPICSANSWER']._serialized_start=1475
+  _globals['_TOPICSANSWER']._serialized_end=1526
+  _globals['_TOPICQUEUES']._serialized_start=1528
+  _globals['_TOPICQUEUES']._serialized_end=1572
+  _globals['_BROKERFACTS']._serialized_start=1575
+  _globals['_BROKERFACTS']._serialized_end=1733
+  _globals['_HEARTBEAT']._serialized_start=1735
+  _globals['_HEARTBEAT']._serialized_end=1780
+  _globals['_REGISTERED']._serialized_start=1782
+  _globals['_REGISTERED']._serialized_end=1849
+  _globals['_ROUTEANSWER']._serialized_start=1851
+  _globals['_ROUTEANSWER']._serialized_end=1902
+  _globals['_BROKERROUTE']._serialized_start=1904
+  _globals['_BROKERROUTE']._serialized_end=2003
+  _globals['_BROKERSANSWER']._serialized_start=2005
+  _globals['_BROKERSANSWER']._serialized_end=2058
+  _globals['_BROKERSTATE']._serialized_start=2060
+  _globals['_BROKERSTATE']._serialized_end=2146
 # @@protoc_insertion_point(module_scope)

@@ -1,7 +1,9 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -10,9 +12,41 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OPCODE_UNKNOWN: _ClassVar[Opcode]
     HELLO: _ClassVar[Opcode]
     PING: _ClassVar[Opcode]
+    SEND: _ClassVar[Opcode]
+    PULL: _ClassVar[Opcode]
+    JOIN_GROUP: _ClassVar[Opcode]
+    LEAVE_GROUP: _ClassVar[Opcode]
+    COMMIT_OFFSETS: _ClassVar[Opcode]
+    OFFSET_AT_TIME: _ClassVar[Opcode]
+    FIND: _ClassVar[Opcode]
+    CREATE_TOPIC: _ClassVar[Opcode]
+    DELETE_TOPIC: _ClassVar[Opcode]
+    DESCRIBE_TOPIC: _ClassVar[Opcode]
+    LIST_TOPICS: _ClassVar[Opcode]
+    REGISTER_BROKER: _ClassVar[Opcode]
+    HEARTBEAT: _ClassVar[Opcode]
+    DEREGISTER_BROKER: _ClassVar[Opcode]
+    FETCH_ROUTE: _ClassVar[Opcode]
+    LIST_BROKERS: _ClassVar[Opcode]
 OPCODE_UNKNOWN: Opcode
 HELLO: Opcode
 PING: Opcode
+SEND: Opcode
+PULL: Opcode
+JOIN_GROUP: Opcode
+LEAVE_GROUP: Opcode
+COMMIT_OFFSETS: Opcode
+OFFSET_AT_TIME: Opcode
+FIND: Opcode
+CREATE_TOPIC: Opcode
+DELETE_TOPIC: Opcode
+DESCRIBE_TOPIC: Opcode
+LIST_TOPICS: Opcode
+REGISTER_BROKER: Opcode
+HEARTBEAT: Opcode
+DEREGISTER_BROKER: Opcode
+FETCH_ROUTE: Opcode
+LIST_BROKERS: Opcode
 
 class Empty(_message.Message):
     __slots__ = ()
@@ -43,11 +77,259 @@ class HelloAnswer(_message.Message):
     def __init__(self, version: _Optional[int] = ..., max_frame_bytes: _Optional[int] = ..., software: _Optional[str] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("code", "message", "retry_after_ms")
+    __slots__ = ("code", "message", "retry_after_ms", "expected_sequence")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     code: int
     message: str
     retry_after_ms: int
-    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+    expected_sequence: int
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., expected_sequence: _Optional[int] = ...) -> None: ...
+
+class SendRequest(_message.Message):
+    __slots__ = ("topic", "queue_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ...) -> None: ...
+
+class SendAnswer(_message.Message):
+    __slots__ = ("queue_offset", "store_timestamp", "earlier")
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    queue_offset: int
+    store_timestamp: int
+    earlier: _containers.RepeatedCompositeFieldContainer[SentEarlier]
+    def __init__(self, queue_offset: _Optional[int] = ..., store_timestamp: _Optional[int] = ..., earlier: _Optional[_Iterable[_Union[SentEarlier, _Mapping]]] = ...) -> None: ...
+
+class SentEarlier(_message.Message):
+    __slots__ = ("queue_offset", "store_timestamp")
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    queue_offset: int
+    store_timestamp: int
+    def __init__(self, queue_offset: _Optional[int] = ..., store_timestamp: _Optional[int] = ...) -> None: ...
+
+class PullRequest(_message.Message):
+    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    offset: int
+    max_messages: int
+    max_bytes: int
+    wait_ms: int
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+
+class PullAnswer(_message.Message):
+    __slots__ = ("next_offset", "range")
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    next_offset: int
+    range: QueueRange
+    def __init__(self, next_offset: _Optional[int] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ...) -> None: ...
+
+class QueueRange(_message.Message):
+    __slots__ = ("queue_id", "least", "next")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEAST_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    least: int
+    next: int
+    def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("group", "topic")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+
+class JoinAnswer(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[GroupQueue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ...) -> None: ...
+
+class GroupQueue(_message.Message):
+    __slots__ = ("range", "committed")
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    range: QueueRange
+    committed: int
+    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ...) -> None: ...
+
+class LeaveRequest(_message.Message):
+    __slots__ = ("group", "topic")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+
+class CommitRequest(_message.Message):
+    __slots__ = ("group", "topic", "offsets")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    offsets: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ...) -> None: ...
+
+class QueueOffset(_message.Message):
+    __slots__ = ("queue_id", "offset")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    offset: int
+    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class OffsetAtTimeRequest(_message.Message):
+    __slots__ = ("topic", "queue_id", "store_timestamp")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    STORE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    store_timestamp: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., store_timestamp: _Optional[int] = ...) -> None: ...
+
+class OffsetAnswer(_message.Message):
+    __slots__ = ("offset",)
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    def __init__(self, offset: _Optional[int] = ...) -> None: ...
+
+class FindRequest(_message.Message):
+    __slots__ = ("topic", "key", "most")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    key: str
+    most: int
+    def __init__(self, topic: _Optional[str] = ..., key: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
+
+class CreateTopicRequest(_message.Message):
+    __slots__ = ("topic", "queues", "automatic")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queues: int
+    automatic: bool
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ...) -> None: ...
+
+class TopicRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class TopicAnswer(_message.Message):
+    __slots__ = ("topic", "queues")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueRange]
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ...) -> None: ...
+
+class TopicsAnswer(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicQueues]
+    def __init__(self, topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ...) -> None: ...
+
+class TopicQueues(_message.Message):
+    __slots__ = ("topic", "queues")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queues: int
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class BrokerFacts(_message.Message):
+    __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    port: int
+    started_at: int
+    default_durability: int
+    topics: _containers.RepeatedCompositeFieldContainer[TopicQueues]
+    software: str
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., started_at: _Optional[int] = ..., default_durability: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ..., software: _Optional[str] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("name", "started_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    started_at: int
+    def __init__(self, name: _Optional[str] = ..., started_at: _Optional[int] = ...) -> None: ...
+
+class Registered(_message.Message):
+    __slots__ = ("known", "heartbeat_ms", "lease_ms")
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    heartbeat_ms: int
+    lease_ms: int
+    def __init__(self, known: _Optional[bool] = ..., heartbeat_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class RouteAnswer(_message.Message):
+    __slots__ = ("brokers",)
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    brokers: _containers.RepeatedCompositeFieldContainer[BrokerRoute]
+    def __init__(self, brokers: _Optional[_Iterable[_Union[BrokerRoute, _Mapping]]] = ...) -> None: ...
+
+class BrokerRoute(_message.Message):
+    __slots__ = ("name", "host", "port", "queues", "default_durability")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    port: int
+    queues: int
+    default_durability: int
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ...) -> None: ...
+
+class BrokersAnswer(_message.Message):
+    __slots__ = ("brokers",)
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    brokers: _containers.RepeatedCompositeFieldContainer[BrokerState]
+    def __init__(self, brokers: _Optional[_Iterable[_Union[BrokerState, _Mapping]]] = ...) -> None: ...
+
+class BrokerState(_message.Message):
+    __slots__ = ("facts", "alive", "heard_ms_ago")
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    facts: BrokerFacts
+    alive: bool
+    heard_ms_ago: int
+    def __init__(self, facts: _Optional[_Union[BrokerFacts, _Mapping]] = ..., alive: _Optional[bool] = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
