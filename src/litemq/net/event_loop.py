@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 def _factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
-        import uvloop  # noqa: PLC0415  an optional library
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
