@@ -50,9 +50,14 @@ class _Known:
     def __init__(self, facts: BrokerFacts) -> None:
         self.said = facts.SerializeToString(deterministic=True)  # a broker that says the same again changes nothing
         self.topics = len(facts.topics)
-        self.facts = BrokerFacts()
-        self.facts.CopyFrom(facts)
-        self.facts.ClearField("topics")  # those are in the routes
+        self.facts = BrokerFacts(  # without the topics: those are in the routes
+            name=facts.name,
+            host=facts.host,
+            port=facts.port,
+            started_at=facts.started_at,
+            default_durability=facts.default_durability,
+            software=facts.software,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class NameServer:
             self._liveness.was_silent(name, now)
         else:
             self._liveness.registered(name, now)
-            self._routes.place(broker.facts)
+            self._routes.place(broker.facts, {topic.topic: topic.queues for topic in broker.facts.topics})
 
     def handle(self, caller: Caller, frames: list[Frame]) -> None:
         """Answer requests, in their order."""
@@ -130,7 +135,7 @@ class NameServer:
 
     def statistics(self) -> NameServerStatistics:
         alive = self._liveness.alive
-        return NameServerStatistics(alive, len(self._brokers) - alive, self._routes.topics, self._placements, len(self._unsaved))
+        return NameServerStatistics(alive, len(self._brokers) - alive, len(self._routes.topics), self._placements, len(self._unsaved))
 
     # What brokers say ----------------------------------------------------------------------------------------------------------
 
@@ -140,7 +145,7 @@ class NameServer:
         known = self._brokers.get(name)
         if known is None or known.said != header or not self._liveness.is_alive(name):
             facts.DiscardUnknownFields()
-            check_facts(facts, self._limits)
+            queues = check_facts(facts, self._limits, self._routes.topics)
             if known is not None and self._liveness.is_alive(name):
                 _check_same_or_later(facts, known.facts)
             self._make_room(facts, known)
@@ -148,7 +153,7 @@ class NameServer:
                 _LOG.info("broker %s is at %s:%d", name, facts.host, facts.port)
             self._placements += len(facts.topics) - (known.topics if known is not None else 0)
             self._brokers[name] = _Known(facts)
-            self._routes.place(facts)
+            self._routes.place(facts, queues)
             self._liveness.registered(name, self._clock.elapsed_ns())
             self._save(name)
         else:

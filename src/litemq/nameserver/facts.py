@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from litemq.errors import InvalidArgumentError
@@ -27,8 +28,11 @@ def check_topic(name: str) -> str:
     return name
 
 
-def check_facts(facts: BrokerFacts, limits: NameServerLimits) -> None:
-    """Raise ``InvalidArgumentError`` unless all of it can be told to clients."""
+def check_facts(facts: BrokerFacts, limits: NameServerLimits, known: AbstractSet[str]) -> dict[str, int]:
+    """The queues of a broker's topics, or ``InvalidArgumentError`` unless all that it says can be told to clients.
+
+    Topics that are ``known`` were checked before.
+    """
     check_name(facts.name, "broker")
     who = f"broker {facts.name}"
     if not _HOST.fullmatch(facts.host):
@@ -45,10 +49,12 @@ def check_facts(facts: BrokerFacts, limits: NameServerLimits) -> None:
         raise InvalidArgumentError(f"{who}: software must be printable, and at most {_MAX_SOFTWARE} characters")
     if len(facts.topics) > limits.max_topics:
         raise InvalidArgumentError(f"{who}: {len(facts.topics)} topics; a NameServer takes {limits.max_topics} of one broker")
-    seen: set[str] = set()
-    for topic in facts.topics:
-        seen.add(check_topic(topic.topic))
-        if not 1 <= topic.queues <= limits.max_queues:
-            raise InvalidArgumentError(f"{who}: {topic.queues} queues of {topic.topic}; choose 1 … {limits.max_queues}")
-    if len(seen) != len(facts.topics):
+    queues = {topic.topic: topic.queues for topic in facts.topics}
+    if len(queues) != len(facts.topics):
         raise InvalidArgumentError(f"{who}: a topic is named twice")
+    for name in queues.keys() - known:
+        check_topic(name)
+    for name, count in queues.items():
+        if not 1 <= count <= limits.max_queues:
+            raise InvalidArgumentError(f"{who}: {count} queues of {name}; choose 1 … {limits.max_queues}")
+    return queues

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from litemq.proto.wire_pb2 import BrokerFacts, BrokerRoute, RouteAnswer
@@ -30,14 +32,15 @@ class Routes:
         self._answers: dict[str, bytes] = {}
 
     @property
-    def topics(self) -> int:
-        """How many have a route."""
-        return len(self._topics)
+    def topics(self) -> AbstractSet[str]:
+        """Those that have a route."""
+        return self._topics.keys()
 
-    def place(self, facts: BrokerFacts) -> None:
-        """A broker is alive and has these topics, and no longer those that it had before."""
+    def place(self, facts: BrokerFacts, queues: Mapping[str, int]) -> None:
+        """A broker is alive and has these queues, by topic, and no longer those that it had before."""
         name = facts.name
-        queues = {self._names.setdefault(topic.topic, topic.topic): topic.queues for topic in facts.topics}
+        share = self._names.setdefault
+        queues = {share(topic, topic): count for topic, count in queues.items()}
         address = _Address(facts.host, facts.port, facts.default_durability)
         before = self._of_broker.get(name, frozenset())
         moved = self._addresses.get(name) != address
@@ -45,7 +48,9 @@ class Routes:
         for topic in before - queues.keys():
             self._take_out(topic, name)
         for topic, count in queues.items():
-            brokers = self._topics.setdefault(topic, {})
+            brokers = self._topics.get(topic)
+            if brokers is None:
+                brokers = self._topics[topic] = {}
             if moved or brokers.get(name) != count:
                 brokers[name] = count
                 self._answers.pop(topic, None)

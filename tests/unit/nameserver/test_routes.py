@@ -1,8 +1,12 @@
 """Routes: what is kept as bytes is what would be computed anew."""
 
 from litemq.nameserver.routes import Routes
-from litemq.proto.wire_pb2 import RouteAnswer
+from litemq.proto.wire_pb2 import BrokerFacts, RouteAnswer
 from support.names import broker_facts
+
+
+def _place(routes: Routes, facts: BrokerFacts) -> None:
+    routes.place(facts, {topic.topic: topic.queues for topic in facts.topics})
 
 
 def _queues(routes: Routes, topic: str) -> list[tuple[str, int, int]]:
@@ -11,8 +15,8 @@ def _queues(routes: Routes, topic: str) -> list[tuple[str, int, int]]:
 
 def test_a_topic_has_queues_on_every_broker_that_names_it() -> None:
     routes = Routes()
-    routes.place(broker_facts("b", orders=4, logs=1))
-    routes.place(broker_facts("a", orders=2))
+    _place(routes, broker_facts("b", orders=4, logs=1))
+    _place(routes, broker_facts("a", orders=2))
     assert _queues(routes, "orders") == [("a", 10911, 2), ("b", 10911, 4)]
     assert _queues(routes, "logs") == [("b", 10911, 1)]
     assert _queues(routes, "nothing") == []
@@ -22,31 +26,31 @@ def test_a_topic_has_queues_on_every_broker_that_names_it() -> None:
 
 def test_an_answer_is_made_once_until_it_changes() -> None:
     routes = Routes()
-    routes.place(broker_facts("a", orders=2, logs=1))
+    _place(routes, broker_facts("a", orders=2, logs=1))
     orders, logs = routes.answer("orders"), routes.answer("logs")
-    routes.place(broker_facts("a", orders=2, logs=3))
+    _place(routes, broker_facts("a", orders=2, logs=3))
     assert routes.answer("orders") is orders
     assert routes.answer("logs") != logs
     logs = routes.answer("logs")
-    routes.place(broker_facts("b", orders=1))
+    _place(routes, broker_facts("b", orders=1))
     assert _queues(routes, "orders") == [("a", 10911, 2), ("b", 10911, 1)]
     assert routes.answer("logs") is logs
-    routes.place(broker_facts("a", port=7, orders=2, logs=3))  # moved
+    _place(routes, broker_facts("a", port=7, orders=2, logs=3))  # moved
     assert _queues(routes, "orders") == [("a", 7, 2), ("b", 10911, 1)]
     assert _queues(routes, "logs") == [("a", 7, 3)]
 
 
 def test_nothing_is_left_of_what_has_gone() -> None:
     routes = Routes()
-    routes.place(broker_facts("a", orders=2, logs=1))
+    _place(routes, broker_facts("a", orders=2, logs=1))
     routes.answer("logs")
-    routes.place(broker_facts("a", orders=2))
+    _place(routes, broker_facts("a", orders=2))
     assert _queues(routes, "logs") == []
     routes.answer("orders")
     routes.remove("a")
     routes.remove("a")
     assert _queues(routes, "orders") == []
-    assert routes.topics == 0
+    assert routes.topics == set()
     assert not any(vars(routes).values())
 
 
