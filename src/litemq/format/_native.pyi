@@ -3,6 +3,7 @@
 A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -67,3 +68,22 @@ def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] 
 
 def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
     """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""
+
+def encode(
+    shape: bytes,
+    max_record_bytes: int,
+    body: bytes | bytearray,
+    message_id: str,
+    keys: Sequence[str],
+    born_timestamp: int,
+    sequence: int,
+    delay_time: int,
+    expire_at: int,
+    transaction_id: str,
+    sharding_key: str,
+    message_type: int,
+    codec: int,
+    encrypted: bool,
+    /,
+) -> bytes | None:
+    """A record as a producer sends it. ``shape`` is the fixed part of a record that has only a topic, a host, tags and properties, and those."""
