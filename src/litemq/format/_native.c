@@ -273,6 +273,35 @@ static PyObject *as_bytes(const Growing *list, size_t width)
     return PyByteArray_FromStringAndSize(list->items, (Py_ssize_t)(list->count * width));
 }
 
+/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+
+bool is_named_tuple(PyTypeObject *type)
+{
+    if (type != &PyTuple_Type && PyType_IsSubtype(type, &PyTuple_Type))
+        return true;
+    PyErr_SetString(PyExc_TypeError, "pass a type of named tuples");
+    return false;
+}
+
+/* As ``tuple.__new__`` does it, which knows what else belongs to a tuple in each version of Python. */
+PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *plain = PyTuple_New(count), *arguments, *result = NULL;
+
+    for (Py_ssize_t number = 0; number < count; number++)
+        if (plain == NULL)
+            Py_DECREF(values[number]);
+        else
+            PyTuple_SetItem(plain, number, values[number]);
+    if (plain != NULL && (arguments = PyTuple_Pack(1, plain)) != NULL) {
+        newfunc make = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+        result = make(type, arguments, NULL);
+        Py_DECREF(arguments);
+    }
+    Py_XDECREF(plain);
+    return result;
+}
+
 /* One record -------------------------------------------------------------------------------------------------------------------- */
 
 /* Whether a fixed part can begin there. */
@@ -958,6 +987,7 @@ static PyMethodDef methods[] = {
     {"hash_keys", py_hash_keys, METH_VARARGS, NULL},
     {"link", py_link, METH_VARARGS, NULL},
     {"encode", (PyCFunction)(void (*)(void))py_encode, METH_FASTCALL, NULL},
+    {"decode_messages", py_decode_messages, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -23,20 +23,24 @@ enum {
     TOPIC_ID_AT = 48,
     QUEUE_ID_AT = 52,
     KIND_AT = 60,
+    CONSUME_COUNT_AT = 62,
     PRODUCER_BYTES_AT = 64,
     BORN_TIMESTAMP_AT = 64,
     DELAY_TIME_AT = 72,
     EXPIRE_AT_AT = 80,
+    PRODUCER_ID_AT = 88,
     SEQUENCE_AT = 96,
     TAG_HASH_AT = 104,
     FLAGS_AT = 108,
     TYPE_AT = 112,
+    PRIORITY_AT = 113,
     RELIABILITY_AT = 114,
     SHORT_LENGTHS_AT = 116,
     LONG_LENGTHS_AT = 128,
 };
 #define MAGIC 0x4C4D5102u
 #define SEVERAL_TAGS 0xFFFFFFFFu
+enum { CODEC_MASK = 7, ENCRYPTED = 8 };
 
 /* The limits: see limits.py and types.py. */
 #define LATEST_TIME_MS 253402300799999u
@@ -175,8 +179,17 @@ typedef struct {
 /* Whether it surely follows every rule. */
 bool record_is_sound(const Record *record, const Rules *rules);
 
+/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+
+/* Whether a type is a tuple with names; else an error is set. */
+bool is_named_tuple(PyTypeObject *type);
+
+/* A tuple of a type that has been asked about, which takes over the values, also where it fails. */
+PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count);
+
 /* For Python: see the stub, _native.pyi ----------------------------------------------------------------------------------------- */
 
 PyObject *py_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_decode_messages(PyObject *module, PyObject *args);
 
 #endif

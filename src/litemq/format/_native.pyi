@@ -3,12 +3,13 @@
 A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.messages import MessageFields
 from litemq.format.record import Buffer
 
 _Bytes: TypeAlias = Buffer | npt.NDArray[np.uint8]
@@ -87,3 +88,16 @@ def encode(
     /,
 ) -> bytes | None:
     """A record as a producer sends it. ``shape`` is the fixed part of a record that has only a topic, a host, tags and properties, and those."""
+
+def decode_messages(
+    buffer: Buffer,
+    begin: int,
+    max_record_bytes: int,
+    message_type: type[MessageFields],
+    members: tuple[tuple[int, ...], ...],
+    no_properties: Mapping[str, str],
+    messages: list[MessageFields],
+    /,
+) -> int:
+    """Append the messages from ``begin`` on; the end of the last whose record surely follows every rule. ``members`` are those of the kinds,
+    codecs, levels and types."""

@@ -112,7 +112,7 @@ static bool take_attributes(PyObject *const *arguments, Outgoing *record)
     if (!take_number(arguments[TYPE_ARGUMENT], 4, &type) || !take_number(arguments[CODEC_ARGUMENT], 2, &codec) || !PyBool_Check(encrypted))
         return false;
     record->type = (uint32_t)type;
-    record->flags = (uint32_t)codec | (Py_IsTrue(encrypted) ? 8 : 0);
+    record->flags = (uint32_t)codec | (Py_IsTrue(encrypted) ? ENCRYPTED : 0);
     return true;
 }
 
@@ -223,4 +223,240 @@ PyObject *py_encode(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_
     store_u32(bytes + PRODUCER_CRC_AT, crc32c(0, bytes + PRODUCER_BYTES_AT, (size_t)size - PRODUCER_BYTES_AT));
     end_loop(state);
     return result;
+}
+
+/* The fields of records that were pulled ---------------------------------------------------------------------------------------- */
+
+/* In the order of MessageFields; see messages.py. */
+enum Field {
+    MESSAGE_ID_FIELD,
+    TOPIC_FIELD,
+    BODY_FIELD,
+    TAGS_FIELD,
+    KEYS_FIELD,
+    PROPERTIES_FIELD,
+    SHARDING_KEY_FIELD,
+    BORN_TIMESTAMP_FIELD,
+    STORE_TIMESTAMP_FIELD,
+    QUEUE_ID_FIELD,
+    QUEUE_OFFSET_FIELD,
+    COMMITLOG_OFFSET_FIELD,
+    KIND_FIELD,
+    CONSUME_COUNT_FIELD,
+    CODEC_FIELD,
+    ENCRYPTED_FIELD,
+    PRIORITY_FIELD,
+    RELIABILITY_FIELD,
+    PRODUCER_ID_FIELD,
+    SEQUENCE_FIELD,
+    DELAY_TIME_FIELD,
+    EXPIRE_AT_FIELD,
+    TRANSACTION_ID_FIELD,
+    BORN_HOST_FIELD,
+    TYPE_FIELD,
+    FIELDS
+};
+
+/* The members of what is an enumeration in Python, by their numbers. */
+enum Enumeration { KINDS, CODECS, LEVELS, TYPES, ENUMERATIONS };
+
+/* What was made for the record before: often the next one has the same. */
+typedef struct {
+    uint64_t raw;
+    PyObject *value;
+} KnownNumber;
+
+typedef struct {
+    Span raw;
+    PyObject *value;
+} KnownSpan;
+
+typedef struct {
+    PyTypeObject *message_type;
+    PyObject *members[ENUMERATIONS], *no_properties;
+    KnownNumber born_timestamp, store_timestamp, queue_id, producer_id, delay_time, expire_at;
+    KnownSpan topic, born_host, tags;
+} Making;
+
+static void forget(Making *making)
+{
+    Py_XDECREF(making->born_timestamp.value);
+    Py_XDECREF(making->store_timestamp.value);
+    Py_XDECREF(making->queue_id.value);
+    Py_XDECREF(making->producer_id.value);
+    Py_XDECREF(making->delay_time.value);
+    Py_XDECREF(making->expire_at.value);
+    Py_XDECREF(making->topic.value);
+    Py_XDECREF(making->born_host.value);
+    Py_XDECREF(making->tags.value);
+}
+
+static PyObject *number_of(uint64_t raw, KnownNumber *known)
+{
+    if (known->value == NULL || known->raw != raw) {
+        Py_XDECREF(known->value);
+        known->raw = raw;
+        known->value = PyLong_FromUnsignedLongLong(raw);
+    }
+    return Py_XNewRef(known->value);
+}
+
+static PyObject *text_of(Span span)
+{
+    return PyUnicode_DecodeUTF8((const char *)span.begin, (Py_ssize_t)length_of(span), NULL);
+}
+
+/* The strings of a list. Where it is no list any more, because somebody wrote into the buffer meanwhile, there is no result, and no error
+ * either. */
+static PyObject *strings_of(Span list)
+{
+    Span strings[MAX_TAGS > MAX_KEYS ? MAX_TAGS : MAX_KEYS];
+    Py_ssize_t count = 0;
+
+    for (; list.begin < list.end; count++)
+        if (count == (Py_ssize_t)(sizeof strings / sizeof *strings) || !next_string(&list, &strings[count]))
+            return NULL;
+    PyObject *result = PyTuple_New(count);
+    for (Py_ssize_t number = 0; result != NULL && number < count; number++) {
+        PyObject *text = text_of(strings[number]);
+        if (text == NULL)
+            Py_CLEAR(result);
+        else
+            PyTuple_SetItem(result, number, text);
+    }
+    return result;
+}
+
+static PyObject *remembered(Span span, KnownSpan *known, PyObject *(*make)(Span))
+{
+    if (known->value == NULL || !are_same(span, known->raw)) {
+        Py_XDECREF(known->value);
+        known->raw = span;
+        known->value = make(span);
+    }
+    return Py_XNewRef(known->value);
+}
+
+static bool add_property(PyObject *properties, Span name, Span value)
+{
+    PyObject *key = text_of(name), *text = text_of(value);
+    bool added = key != NULL && text != NULL && PyDict_SetItem(properties, key, text) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(text);
+    return added;
+}
+
+static PyObject *properties_of(Span list, PyObject *none)
+{
+    Span name, value;
+
+    if (length_of(list) == 0)
+        return Py_NewRef(none);
+    PyObject *properties = PyDict_New();
+    while (properties != NULL && list.begin < list.end)
+        if (!next_string(&list, &name) || !next_string(&list, &value) || !add_property(properties, name, value))
+            Py_CLEAR(properties);
+    return properties;
+}
+
+static PyObject *member_of(const Making *making, enum Enumeration which, uint32_t number)
+{
+    return Py_XNewRef(PyTuple_GetItem(making->members[which], (Py_ssize_t)number));
+}
+
+/* Fills the values until one is missing; how many there are. */
+static int make_values(Making *making, const Record *record, PyObject **values)
+{
+    const uint8_t *fixed = record->fixed;
+    Span body = part_of(record, BODY);
+    uint32_t flags = load_u32(fixed + FLAGS_AT);
+    int made = 0;
+
+#define MAKE(field, value)                     \
+    do {                                       \
+        if ((values[field] = (value)) == NULL) \
+            return made;                       \
+        made = field + 1;                      \
+    } while (0)
+
+    MAKE(MESSAGE_ID_FIELD, text_of(part_of(record, MESSAGE_ID)));
+    MAKE(TOPIC_FIELD, remembered(part_of(record, TOPIC), &making->topic, text_of));
+    MAKE(BODY_FIELD, PyBytes_FromStringAndSize((const char *)body.begin, (Py_ssize_t)length_of(body)));
+    MAKE(TAGS_FIELD, remembered(part_of(record, TAGS), &making->tags, strings_of));
+    MAKE(KEYS_FIELD, strings_of(part_of(record, KEYS)));
+    MAKE(PROPERTIES_FIELD, properties_of(part_of(record, PROPERTIES), making->no_properties));
+    MAKE(SHARDING_KEY_FIELD, text_of(part_of(record, SHARDING_KEY)));
+    MAKE(BORN_TIMESTAMP_FIELD, number_of(load_u64(fixed + BORN_TIMESTAMP_AT), &making->born_timestamp));
+    MAKE(STORE_TIMESTAMP_FIELD, number_of(load_u64(fixed + STORE_TIMESTAMP_AT), &making->store_timestamp));
+    MAKE(QUEUE_ID_FIELD, number_of(load_u32(fixed + QUEUE_ID_AT), &making->queue_id));
+    MAKE(QUEUE_OFFSET_FIELD, PyLong_FromUnsignedLongLong(load_u64(fixed + QUEUE_OFFSET_AT)));
+    MAKE(COMMITLOG_OFFSET_FIELD, PyLong_FromUnsignedLongLong(load_u64(fixed + COMMITLOG_OFFSET_AT)));
+    MAKE(KIND_FIELD, member_of(making, KINDS, fixed[KIND_AT]));
+    MAKE(CONSUME_COUNT_FIELD, PyLong_FromLong((long)load_u16(fixed + CONSUME_COUNT_AT)));
+    MAKE(CODEC_FIELD, member_of(making, CODECS, flags & CODEC_MASK));
+    MAKE(ENCRYPTED_FIELD, PyBool_FromLong(flags & ENCRYPTED));
+    MAKE(PRIORITY_FIELD, PyLong_FromLong(fixed[PRIORITY_AT]));
+    MAKE(RELIABILITY_FIELD, member_of(making, LEVELS, fixed[RELIABILITY_AT]));
+    MAKE(PRODUCER_ID_FIELD, number_of(load_u64(fixed + PRODUCER_ID_AT), &making->producer_id));
+    MAKE(SEQUENCE_FIELD, PyLong_FromUnsignedLongLong(load_u64(fixed + SEQUENCE_AT)));
+    MAKE(DELAY_TIME_FIELD, number_of(load_u64(fixed + DELAY_TIME_AT), &making->delay_time));
+    MAKE(EXPIRE_AT_FIELD, number_of(load_u64(fixed + EXPIRE_AT_AT), &making->expire_at));
+    MAKE(TRANSACTION_ID_FIELD, text_of(part_of(record, TRANSACTION_ID)));
+    MAKE(BORN_HOST_FIELD, remembered(part_of(record, BORN_HOST), &making->born_host, text_of));
+    MAKE(TYPE_FIELD, member_of(making, TYPES, fixed[TYPE_AT]));
+#undef MAKE
+    return made;
+}
+
+static PyObject *make_message(Making *making, const Record *record)
+{
+    PyObject *values[FIELDS];
+    int made = make_values(making, record, values);
+
+    if (made == FIELDS)
+        return named_tuple(making->message_type, values, FIELDS);
+    while (made > 0)
+        Py_DECREF(values[--made]);
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        PyErr_Clear(); /* it was checked before: somebody writes into the buffer */
+    return NULL;
+}
+
+/* Moves ``at`` behind the last record that surely is one; no, where an error is set. */
+static bool make_messages(Making *making, const Py_buffer *buffer, int64_t *at, const Rules *rules, PyObject *messages)
+{
+    Record record;
+
+    while (find_record(buffer, *at, &record) && record_is_sound(&record, rules)) {
+        PyObject *message = make_message(making, &record);
+        if (message == NULL)
+            return PyErr_Occurred() == NULL;
+        int failed = PyList_Append(messages, message);
+        Py_DECREF(message);
+        if (failed)
+            return false;
+        *at += record.size;
+    }
+    return true;
+}
+
+PyObject *py_decode_messages(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Py_ssize_t begin;
+    Making making = {0};
+    Rules rules = {.stored = true, .verify_crc = true};
+    long long max_record_bytes;
+    PyObject *messages;
+
+    if (!PyArg_ParseTuple(args, "y*nLO!(O!O!O!O!)OO!", &buffer, &begin, &max_record_bytes, &PyType_Type, &making.message_type, &PyTuple_Type,
+                          &making.members[KINDS], &PyTuple_Type, &making.members[CODECS], &PyTuple_Type, &making.members[LEVELS], &PyTuple_Type,
+                          &making.members[TYPES], &making.no_properties, &PyList_Type, &messages))
+        return NULL;
+    int64_t at = begin;
+    rules.max_record_bytes = max_record_bytes;
+    bool made = is_named_tuple(making.message_type) && make_messages(&making, &buffer, &at, &rules, messages);
+    forget(&making);
+    PyBuffer_Release(&buffer);
+    return made ? PyLong_FromLongLong(at) : NULL;
 }
