@@ -191,5 +191,7 @@ PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t co
 
 PyObject *py_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_decode_messages(PyObject *module, PyObject *args);
+PyObject *py_split_frames(PyObject *module, PyObject *args);
+PyObject *py_pack_sent_answers(PyObject *module, PyObject *args);
 
 #endif
