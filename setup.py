@@ -29,7 +29,7 @@ setup(
             "litemq.format._native",
             [f"src/litemq/format/{name}.c" for name in ("_native", "_native_messages", "_native_frames")],
             depends=["src/litemq/format/_native.h"],
-            extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"],
+            extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
             optional=True,
         )
