@@ -19,9 +19,9 @@ All of it is a function of the log, however its records come, in batches or in w
 from __future__ import annotations
 
 from array import array
-from bisect import insort
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,17 +67,22 @@ Touched: TypeAlias = "tuple[PairLike, array[int], int, int]"
 class _Runs:
     """What is known of one pair."""
 
-    __slots__ = ("next", "owner", "pages")
+    __slots__ = ("earlier", "next", "owner", "page")
 
-    def __init__(self, owner: object, following: int, pages: list[_Page]) -> None:
+    def __init__(self, owner: object, following: int, page: _Page, earlier: list[_Page]) -> None:
         self.owner = owner
         self.next = following
-        self.pages = pages
+        self.page = page  # the last one
+        self.earlier = earlier
+
+    @property
+    def pages(self) -> list[_Page]:
+        return [*self.earlier, self.page]
 
     @property
     def time(self) -> int:
         """When the last record was stored."""
-        return self.pages[-1][-1]
+        return self.page[-1]
 
 
 class Producers:
@@ -130,26 +135,27 @@ class Producers:
         """
         touched: list[Touched] = []
         sent = Sent(producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps)
-        counted = (producer_ids != 0) & (sequences.view(np.uint64) < _NO_SEQUENCE)
-        if not counted.all():
-            sent = sent.subset(np.flatnonzero(counted))
-            if len(sent.producer_ids) == 0:
-                return touched
-        keys, nexts, bounds, table = stretches_of(sent, apart_ms=_KEPT_MS)
+        unsigned = sequences.view(np.uint64)
+        if not (producer_ids.all() and unsigned.max(initial=0) < _NO_SEQUENCE):
+            sent = sent.subset(np.flatnonzero((producer_ids != 0) & (unsigned < _NO_SEQUENCE)))
+        if sent.sequences.size == 0:
+            return touched
+        keys, nexts, ends, table = stretches_of(sent, apart_ms=_KEPT_MS)
         pairs, owner = self._pairs, self._owner
         begin = 0
-        for key, following, end in zip(keys, nexts, bounds, strict=True):
+        for key, following, end in zip(keys, nexts, ends, strict=True):
             known = pairs.get(key)
             if known is not None and known.owner is owner and known.next == table[begin]:
-                page = known.pages[-1]
-                if len(page) + end - begin <= _FULL and table[begin + 2] - page[-1] <= _KEPT_MS:
+                page, time = known.page, table[begin + 2]
+                room, late = _FULL - len(page), time - page[-1]
+                if end - begin <= room and late <= _KEPT_MS:
                     # By far the most frequent case: what was expected, and there is room for it.
-                    if table[begin + 1] - page[-2] == known.next - page[-3] and table[begin + 2] == page[-1]:
-                        begin += 3  # the last run goes on
+                    if late == 0 and _goes_on(page, known.next, table[begin + 1]):
+                        begin += 3
                     page.extend(table[begin:end])
                     known.next = following
                     touched.append((key, page, len(page), following))
-                    if len(known.pages) > 1:
+                    if known.earlier:
                         _drop_old_pages(key, known, touched)
                     begin = end
                     continue
@@ -171,7 +177,7 @@ class Producers:
                 touched += _gone(key, known)
                 known = None
             if known is None:
-                known = self._pairs[key] = _Runs(self._owner, first, [array("q")])
+                known = self._pairs[key] = _Runs(self._owner, first, array("q"), [])
             new = max(first, known.next)
             if new < behind:
                 self._extend(key, known, array("q", (new, offset + new - first, time)), behind, touched)
@@ -179,19 +185,17 @@ class Producers:
     def _extend(self, key: PairLike, known: _Runs, runs: _Page, following: int, touched: list[Touched]) -> None:
         """What was expected, and not too late."""
         if known.owner is not self._owner:
-            known = self._pairs[key] = _Runs(self._owner, known.next, [*known.pages[:-1], known.pages[-1][:]])
-        page = known.pages[-1]
-        at = 0
-        if page and runs[1] - page[-2] == known.next - page[-3] and runs[2] == page[-1]:
-            at = 3
+            known = self._pairs[key] = _Runs(self._owner, known.next, known.page[:], known.earlier[:])
+        page = known.page
+        at = 3 if page and runs[2] == page[-1] and _goes_on(page, known.next, runs[1]) else 0
         while True:
             until = min(len(runs), at + _FULL - len(page))
             page.extend(runs[at:until])
             touched.append((key, page, len(page), following if until == len(runs) else runs[until]))
             if until == len(runs):
                 break
-            page = array("q")
-            known.pages.append(page)
+            known.earlier.append(page)
+            page = known.page = array("q")
             at = until
         known.next = following
         _drop_old_pages(key, known, touched)
@@ -226,8 +230,8 @@ class Producers:
         """A row a page, in one order."""
         for key in sorted(self._pairs):
             known = self._pairs[key]
-            for page, behind in zip(known.pages, [*known.pages[1:], None], strict=True):
-                yield runs_row((key, page, len(page), known.next if behind is None else behind[0]))
+            ends = [*(page[0] for page in known.pages[1:]), known.next]
+            yield from (runs_row((key, page, len(page), end)) for page, end in zip(known.pages, ends, strict=True))
 
     def put(self, row: ProducerRuns) -> None:
         """Take in a page as a row tells it."""
@@ -241,9 +245,13 @@ class Producers:
             page.extend((following, offset, time))
             following += length
             offset += length
-        known = self._pairs.setdefault((row.producer_id, row.topic_id, row.queue_id), _Runs(self._owner, following, []))
+        key = (row.producer_id, row.topic_id, row.queue_id)
+        known = self._pairs.get(key)
+        if known is None:
+            self._pairs[key] = _Runs(self._owner, following, page, [])
+            return
         known.next = max(known.next, following)
-        insort(known.pages, page, key=lambda some: some[0])
+        *known.earlier, known.page = sorted([*known.pages, page], key=itemgetter(0))
 
 
 def runs_row(touched: Touched) -> Row:
@@ -264,11 +272,16 @@ def _is_forgotten(then: int, now: int) -> bool:
     return now // _HOUR_MS - then // _HOUR_MS > _KEPT_HOURS
 
 
+def _goes_on(page: _Page, following: int, offset: int) -> bool:
+    """Whether a record with the sequence ``following`` at a queue offset continues the last run of a page."""
+    return offset - page[-2] == following - page[-3]
+
+
 def _gone(key: PairLike, known: _Runs) -> Iterable[Touched]:
     return [(key, page, 0, 0) for page in known.pages]
 
 
 def _drop_old_pages(key: PairLike, known: _Runs, touched: list[Touched]) -> None:
-    pages = known.pages
-    while len(pages) > 1 and known.next - pages[1][0] >= KEPT_RECEIPTS:
-        touched.append((key, pages.pop(0), 0, 0))
+    earlier = known.earlier
+    while earlier and known.next - (earlier[1] if len(earlier) > 1 else known.page)[0] >= KEPT_RECEIPTS:
+        touched.append((key, earlier.pop(0), 0, 0))

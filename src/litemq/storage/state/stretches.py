@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import numpy.typing as npt
 __all__ = ["Sent", "Stretches", "stretches_of"]
 
 Longs = npt.NDArray[np.int64]
-_Number = TypeVar("_Number", np.int64, np.uint64)
+_PRODUCER, _QUEUE, _SEQUENCE, _OFFSET, _TIME = range(5)
 _WORTH_SORTING: Final = 16
 
 
@@ -44,9 +46,9 @@ class Stretches(NamedTuple):
     There they stand one behind another, three numbers each: sequence, queue offset and store time of a run's first record.
     """
 
-    pairs: list[tuple[int, int, int]]
+    pairs: Iterable[tuple[int, int, int]]
     nexts: list[int]
-    ends: list[int]
+    ends: Sequence[int]
     table: array[int]
 
 
@@ -55,40 +57,55 @@ def stretches_of(sent: Sent, *, apart_ms: int) -> Stretches:
 
     Stretches of one pair keep their order, however the pairs take turns.
     """
-    new = _are_of_another_pair(sent)
-    if new.size > _WORTH_SORTING and 4 * np.count_nonzero(new) > new.size:
-        sent = sent.subset(np.lexsort([column for column in (*sent[3:1:-1], sent.producer_ids) if not isinstance(column, int)]))
-        new = _are_of_another_pair(sent)
-    producer_ids, sequences, topic_ids, queue_ids, queue_offsets, times = sent
-    new[1:] |= sequences[1:] - sequences[:-1] != 1
-    begins_run = new.copy()
-    begins_run[1:] |= queue_offsets[1:] - queue_offsets[:-1] != 1
-    if not isinstance(times, int):
-        begins_run[1:] |= times[1:] != times[:-1]
-        new[1:] |= times[1:] - times[:-1] > apart_ms
-    at = np.flatnonzero(begins_run)
+    rows = _rows(sent)
+    count = rows.shape[1]
+    new = _differs(rows[:2])
+    begins = new[0] | new[1]
+    if count > _WORTH_SORTING and 4 * np.count_nonzero(begins) > count:
+        rows = rows[:, np.lexsort(rows[:2])]
+        new = _differs(rows[:2])
+        begins = new[0] | new[1]
+    # Less its place among the records, a sequence or an offset stays the same as long as it rises by one.
+    rows[_SEQUENCE : _OFFSET + 1] -= np.arange(count)
+    goes_on_elsewhere = _differs(rows[_SEQUENCE:])
+    begins |= goes_on_elsewhere[0]
+    begins_run = begins | goes_on_elsewhere[1]
+    if rows.shape[0] > _TIME:
+        begins_run |= goes_on_elsewhere[2]
+        begins[1:] |= rows[_TIME, 1:] - rows[_TIME, :-1] > apart_ms
+    firsts = begins.nonzero()[0]
+    behind = np.empty_like(firsts)
+    behind[:-1] = firsts[1:]
+    behind[-1] = count
+    at = begins_run.nonzero()[0]
     runs = np.empty((at.size, 3), np.int64)
-    runs[:, 0] = sequences[at]
-    runs[:, 1] = queue_offsets[at]
-    runs[:, 2] = times if isinstance(times, int) else times[at]
-    table = array("q")
-    table.frombytes(runs.tobytes())
-    firsts = np.flatnonzero(new)
-    behind = np.append(firsts[1:], new.size)
-    pairs = list(zip(_at(producer_ids, firsts), _at(topic_ids, firsts), _at(queue_ids, firsts), strict=True))
-    return Stretches(pairs, (sequences[behind - 1] + 1).tolist(), (3 * np.searchsorted(at, behind)).tolist(), table)
+    runs[:, 0] = rows[_SEQUENCE][at] + at
+    runs[:, 1] = rows[_OFFSET][at] + at
+    runs[:, 2] = sent.store_timestamps if isinstance(sent.store_timestamps, int) else rows[_TIME][at]
+    table = array("q", runs.tobytes())
+    ends = range(3, len(table) + 1, 3) if at.size == firsts.size else (3 * np.searchsorted(at, behind)).tolist()
+    queues = rows[_QUEUE][firsts].view(np.uint64)
+    topic_ids = repeat(sent.topic_ids) if isinstance(sent.topic_ids, int) else (queues >> 32).tolist()
+    pairs = zip(rows[_PRODUCER][firsts].view(np.uint64).tolist(), topic_ids, (queues & 0xFFFFFFFF).tolist(), strict=False)
+    return Stretches(pairs, (rows[_SEQUENCE][firsts] + behind).tolist(), ends, table)
 
 
-def _are_of_another_pair(sent: Sent) -> npt.NDArray[np.bool_]:
-    """Which records are of another pair than the one before them."""
-    new = np.ones(sent.sequences.size, np.bool_)
-    np.not_equal(sent.producer_ids[1:], sent.producer_ids[:-1], out=new[1:])
-    for column in (sent.topic_ids, sent.queue_ids):
-        if not isinstance(column, int):
-            new[1:] |= column[1:] != column[:-1]
-    return new
+def _rows(sent: Sent) -> Longs:
+    """The columns, each as a row of its own: what is done to all of them is done at once. Without the times, where there is only one."""
+    producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps = sent
+    rows = np.empty((_TIME if isinstance(store_timestamps, int) else _TIME + 1, sequences.size), np.int64)
+    rows[_PRODUCER] = producer_ids.view(np.int64)
+    rows[_QUEUE] = queue_ids if isinstance(topic_ids, int) else topic_ids << 32 | queue_ids
+    rows[_SEQUENCE] = sequences
+    rows[_OFFSET] = queue_offsets
+    if not isinstance(store_timestamps, int):
+        rows[_TIME] = store_timestamps
+    return rows
 
 
-def _at(column: npt.NDArray[_Number] | int, which: Longs) -> list[int]:
-    found: list[int] = [column] * which.size if isinstance(column, int) else column[which].tolist()
-    return found
+def _differs(rows: Longs) -> npt.NDArray[np.bool_]:
+    """Where in each row a number is another than the one before it; the first always is."""
+    differs = np.empty(rows.shape, np.bool_)
+    differs[:, 0] = True
+    np.not_equal(rows[:, 1:], rows[:, :-1], out=differs[:, 1:])
+    return differs
