@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
     # The event loop calls these -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stream = cast("asyncio.Transport", transport)  # uvloop's have all that one has, but are of no class of asyncio's
+        stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
         stream.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
         self._transport = stream
         self._made(self)
