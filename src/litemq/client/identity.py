@@ -1,0 +1,39 @@
+"""Names that nobody else has: of clients, of producers, of messages."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+__all__ = ["MessageIds", "new_producer_id", "new_suffix"]
+
+
+def new_suffix() -> str:
+    """A short random end of a name."""
+    return secrets.token_hex(4)
+
+
+def new_producer_id() -> int:
+    """A number for a producer; 0 is none."""
+    return secrets.randbits(64) or 1
+
+
+class MessageIds:
+    """Message ids of one producer: milliseconds, the producer's own random part, a count. They rise with time, and cost little."""
+
+    __slots__ = ("_count", "_ms", "_prefix", "_random")
+
+    def __init__(self) -> None:
+        self._random = secrets.token_hex(5)
+        self._count = 0
+        self._ms = 0
+        self._prefix = ""
+
+    def next(self) -> tuple[str, int]:
+        """An id, and the time in milliseconds that it was made from; neither falls when the clock does."""
+        now = time.time_ns() // 1_000_000
+        if now > self._ms:
+            self._ms = now
+            self._prefix = f"{now:012x}{self._random}"
+        self._count = count = self._count + 1
+        return f"{self._prefix}{count:08x}", self._ms
