@@ -69,7 +69,7 @@ sanitize *args:
     cp -r src/litemq "$copy"
     include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
     cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/format/_native.c -o "$copy/litemq/format/_native.abi3.so"
+        -I"$include" src/litemq/format/_native*.c -o "$copy/litemq/format/_native.abi3.so"
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps what it allocates until it ends: leaks are not looked for.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \

@@ -27,8 +27,9 @@ setup(
     ext_modules=[
         Extension(
             "litemq.format._native",
-            ["src/litemq/format/_native.c"],
-            extra_compile_args=["-std=c11", "-O3"],
+            ["src/litemq/format/_native.c", "src/litemq/format/_native_messages.c"],
+            depends=["src/litemq/format/_native.h"],
+            extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden"],
             py_limited_api=True,
             optional=True,
         )

@@ -3,11 +3,13 @@
 A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.messages import MessageFields
 from litemq.format.record import Buffer
 
 _Bytes: TypeAlias = Buffer | npt.NDArray[np.uint8]
@@ -67,3 +69,35 @@ def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] 
 
 def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
     """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""
+
+def encode(
+    shape: bytes,
+    max_record_bytes: int,
+    body: bytes | bytearray,
+    message_id: str,
+    keys: Sequence[str],
+    born_timestamp: int,
+    sequence: int,
+    delay_time: int,
+    expire_at: int,
+    transaction_id: str,
+    sharding_key: str,
+    message_type: int,
+    codec: int,
+    encrypted: bool,
+    /,
+) -> bytes | None:
+    """A record as a producer sends it. ``shape`` is the fixed part of a record that has only a topic, a host, tags and properties, and those."""
+
+def decode_messages(
+    buffer: Buffer,
+    begin: int,
+    max_record_bytes: int,
+    message_type: type[MessageFields],
+    members: tuple[tuple[int, ...], ...],
+    no_properties: Mapping[str, str],
+    messages: list[MessageFields],
+    /,
+) -> int:
+    """Append the messages from ``begin`` on; the end of the last whose record surely follows every rule. ``members`` are those of the kinds,
+    codecs, levels and types."""
