@@ -42,6 +42,7 @@ class Connection(asyncio.Protocol):
         self._unsent_bytes = 0
         self._answer_bytes = _FIRST_GUESS_BYTES  # how large an answer is, by the last ones: so many requests are handed over as find room
         self._stuck = False  # the peer does not read
+        self._resumed: list[Callable[[], None]] = []  # who waits for that to end
         self._reason: LiteMQError | None = None
         self.heard_at = self._loop.time()
 
@@ -68,10 +69,13 @@ class Connection(asyncio.Protocol):
         self._deliver()
         if self._transport is not None and not self._stuck and not self._transport.is_closing():
             self._transport.resume_reading()
+        while self._resumed and self.has_room:
+            self._resumed.pop(0)()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
+        self._resumed.clear()
         reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'the other side closed it'}")
         self._lost(self, reason)
 
@@ -114,12 +118,32 @@ class Connection(asyncio.Protocol):
             self._unsent.append(attachment)
         self._unsent_bytes += len(prefix) + len(header) + len(attachment)
 
+    def send_frames(self, frames: bytes) -> None:
+        """Send frames that are ready, together with all others of this turn."""
+        if self._transport is None:
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._write)
+        self._unsent.append(frames)
+        self._unsent_bytes += len(frames)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what is sent now will go out soon: the peer reads, and little waits."""
+        return not self._stuck and self._unsent_bytes < _MOST_UNSENT_BYTES
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Call ``resume`` once there is room again; never, if the connection ends first."""
+        self._resumed.append(resume)
+
     def _write(self) -> None:
         unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(unsent)
             if not self._stuck:
                 self._deliver()  # what waited for room
+                while self._resumed and self.has_room:
+                    self._resumed.pop(0)()
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """End the connection once what was sent before has gone out."""

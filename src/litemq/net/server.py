@@ -20,6 +20,7 @@ from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import encode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
+from litemq.net.sent_answers import pack_sent_answers
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["FrameServer", "ServerLimits", "Session"]
@@ -49,13 +50,28 @@ class Session:
     def peer(self) -> str:
         return self._connection.peer
 
+    @property
+    def client_id(self) -> str:
+        return self.hello.client_id if self.hello is not None else ""
+
+    @property
+    def has_room(self) -> bool:
+        return self._connection.has_room
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        self._connection.when_room(resume)
+
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
         """Answer a request; once the client has gone, nothing happens."""
-        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER, header, attachment)
+        self._connection.send(frame[0], frame[1], Flag.ANSWER, header, attachment)
+
+    def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
+        """Answer many sends at once."""
+        self._connection.send_frames(pack_sent_answers(correlations, queue_offsets, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         """Answer a request with an error."""
-        self._connection.send(frame.correlation, frame.opcode, Flag.ANSWER | Flag.ERROR, encode_failure(error))
+        self._connection.send(frame[0], frame[1], Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
 
 class FrameServer:

@@ -133,12 +133,14 @@ class PullRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
 class PullAnswer(_message.Message):
-    __slots__ = ("next_offset", "range")
+    __slots__ = ("next_offset", "range", "damaged")
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     next_offset: int
     range: QueueRange
-    def __init__(self, next_offset: _Optional[int] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ...) -> None: ...
+    damaged: str
+    def __init__(self, next_offset: _Optional[int] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., damaged: _Optional[str] = ...) -> None: ...
 
 class QueueRange(_message.Message):
     __slots__ = ("queue_id", "least", "next")

@@ -172,6 +172,11 @@ class DiskStore:
         return self._files.flusher.flushed
 
     @property
+    def log_end(self) -> int:
+        """Where the next record will stand."""
+        return self._log.end
+
+    @property
     def log_bytes(self) -> int:
         """How much log is kept."""
         return self._log.end - self._log.start
@@ -208,6 +213,8 @@ class DiskStore:
             for key, following in zip(stamped.keys, stamped.nexts, strict=True):
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)
+            ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape).tolist()
+            self.state.producers.took(columns, batch.topic_id, ids, stamped.queue_offsets.tolist(), time)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -277,11 +284,18 @@ class DiskStore:
         if not least <= first <= following:
             raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
 
-    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
-        """The same for an event loop, which is never kept waiting by the disk."""
+    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
+        """The same where it is in memory, so that nobody waits; else ``None``."""
         waiting = self._queues.first_waiting(key)
         if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting and self._is_hot(key, first)):
             return self.read_queue(key, first, max_messages, max_bytes)
+        return None
+
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+        """The same for an event loop, which is never kept waiting by the disk."""
+        hot = self.read_if_hot(key, first, max_messages, max_bytes)
+        if hot is not None:
+            return hot
         return await asyncio.get_running_loop().run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
 
     def _is_hot(self, key: QueueKey, first: int) -> bool:

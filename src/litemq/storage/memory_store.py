@@ -39,6 +39,10 @@ class MemoryStore:
         self._records: dict[int, bytes] = {}
         self._found_by: dict[tuple[str, str], list[int]] = defaultdict(list)
 
+    @property
+    def log_end(self) -> int:
+        return self.confirm_offset
+
     def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
         return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits))
 
@@ -51,6 +55,8 @@ class MemoryStore:
         stamped = stamp(batch, self.state, offsets, self._time, epoch=1)
         for key, following in zip(stamped.keys, stamped.nexts, strict=True):
             self.state.placed(key, following)
+        ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape).tolist()
+        self.state.producers.took(batch.columns, batch.topic_id, ids, stamped.queue_offsets.tolist(), self._time)
         queue_ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape)
         places = zip(batch.columns.starts.tolist(), sizes.tolist(), offsets.tolist(), queue_ids.tolist(), strict=True)
         for at, size, offset, queue_id in places:
@@ -106,6 +112,9 @@ class MemoryStore:
                 break
             taken.append(record)
         return b"".join(taken)
+
+    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
+        return self.read_queue(key, first, max_messages, max_bytes)
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         return self.read_queue(key, first, max_messages, max_bytes)

@@ -34,6 +34,10 @@ class Store(Protocol):
         """Topics, queues and offsets, as the records that were appended so far make them. Only to be read."""
 
     @property
+    def log_end(self) -> int:
+        """Where the next record will stand."""
+
+    @property
     def confirm_offset(self) -> int:
         """Everything below it is safe, and may be read; nothing above it may."""
 
@@ -63,6 +67,9 @@ class Store(Protocol):
 
         Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
         """
+
+    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
+        """The same where it is in memory, so that nobody waits; else ``None``."""
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """The same for an event loop, which is never kept waiting by the disk."""

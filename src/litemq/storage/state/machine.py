@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Control, GroupOffset, Queue, Row, Topic
+from litemq.storage.state.producers import Producers
 
 __all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "FIRST_FREE_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
 
@@ -44,6 +45,8 @@ class State:
         self.least: dict[QueueKey, int] = {}
         self.next: dict[QueueKey, int] = {}
         self.group_offsets: dict[tuple[str, QueueKey], int] = {}
+
+        self.producers = Producers()
 
     @property
     def free_topic_id(self) -> int:

@@ -1,0 +1,37 @@
+"""What a broker allows. Everything that a client may ask for has a bound here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["BrokerLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """The settings of the services; those of files and sockets are elsewhere."""
+
+    auto_create_topics: bool = False
+    default_queues: int = 4
+
+    # Sending. What is written but not yet safe waits in memory: beyond this producers are told to come again.
+    max_unconfirmed_bytes: int = 128 << 20
+    # 0: no quota.
+    quota_messages_per_s: int = 0
+    quota_bytes_per_s: int = 0
+
+    # Reading.
+    max_pull_messages: int = 10_000
+    max_pull_bytes: int = 4 << 20
+    max_pull_wait_ms: int = 60_000
+    max_waiting_pulls: int = 4_096  # of one client
+    max_found: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.default_queues <= 65_536:
+            raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")
+        for name in ("quota_messages_per_s", "quota_bytes_per_s"):
+            if getattr(self, name) < 0:
+                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose 0 for no quota, or a number above it")

@@ -1,0 +1,291 @@
+"""A broker: what each request leads to.
+
+No socket is known here. Requests come as frames from a ``Caller``, which takes the answers; where it sits, in another process or in this
+one, makes no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from litemq.broker.caller import Caller
+from litemq.broker.config import BrokerLimits
+from litemq.broker.groups import Groups
+from litemq.broker.pulling import Pulling, range_of
+from litemq.broker.quotas import Quotas
+from litemq.broker.sending import Sending
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import encode_record
+from litemq.net.frame import Flag, Frame
+from litemq.proto.wire_pb2 import (
+    CommitRequest,
+    CreateTopicRequest,
+    Empty,
+    FindRequest,
+    GroupQueue,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    OffsetAnswer,
+    OffsetAtTimeRequest,
+    Opcode,
+    PullRequest,
+    SendRequest,
+    TopicAnswer,
+    TopicQueues,
+    TopicRequest,
+    TopicsAnswer,
+)
+from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.store import Store
+from litemq.types import StoredRecord, check_name, is_system_name
+
+__all__ = ["Broker"]
+
+_SEND: Final = int(Opcode.SEND)
+_KNOWN_HEADERS: Final = 10_000
+_LOG = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+
+
+class Broker:
+    """Services over a store, for everybody who is connected; made on the event loop that it runs on."""
+
+    def __init__(
+        self, store: Store, clock: Clock, limits: BrokerLimits | None = None, *, topics_changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._store = store
+        self._limits = limits or BrokerLimits()
+        self._topics_changed = topics_changed
+        self._pulling = Pulling(store, self._limits)
+        quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
+        self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
+        self._groups = Groups(store)
+        self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Headers of sends repeat: few producers, few queues, always the same bytes.
+        self._destinations: dict[bytes, tuple[int, int]] = {}
+        self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.PULL: self._pull,
+            Opcode.JOIN_GROUP: self._join,
+            Opcode.LEAVE_GROUP: self._leave,
+            Opcode.COMMIT_OFFSETS: self._commit,
+            Opcode.OFFSET_AT_TIME: self._offset_at_time,
+            Opcode.FIND: self._find,
+            Opcode.CREATE_TOPIC: self._create_topic,
+            Opcode.DELETE_TOPIC: self._delete_topic,
+            Opcode.DESCRIBE_TOPIC: self._describe_topic,
+            Opcode.LIST_TOPICS: self._list_topics,
+        }
+
+    @property
+    def topics(self) -> list[TopicFacts]:
+        """The users' topics, by name."""
+        facts = [facts for facts in self._store.state.topics.values() if not facts.deleted and not is_system_name(facts.name)]
+        return sorted(facts, key=lambda topic: topic.name)
+
+    def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
+        """Take the requests of one caller that arrived together."""
+        destinations = self._destinations
+        offer = self._sending.offer
+        for frame in frames:
+            if frame[1] == _SEND:
+                destination = destinations.get(frame[3])
+                if destination is not None and not frame[2]:
+                    offer(caller, frame, destination[0], destination[1])
+                    continue
+            try:
+                self._handle(caller, frame)
+            except LiteMQError as error:
+                caller.refuse(frame, error)
+            except Exception:  # noqa: BLE001  whoever asked waits for an answer, and the others are served on
+                _LOG.exception("a request with opcode %d from %s failed", frame[1], caller.peer)
+                caller.refuse(frame, StorageError("the broker could not do this; its log says why"))
+
+    def _handle(self, caller: Caller, frame: Frame) -> None:
+        if frame[2] & (Flag.ANSWER | Flag.ERROR):
+            raise ProtocolError(f"a request with flags {frame[2]}: those are for answers")
+        if frame[1] == _SEND:
+            self._sending.offer(caller, frame, *self._destination(frame[3]))
+            return
+        handler = self._handlers.get(frame[1])
+        if handler is None:
+            raise ProtocolError(f"a broker does not know opcode {frame[1]}")
+        handler(caller, frame)
+
+    def gone(self, caller: Caller) -> None:
+        """A caller's connection has ended."""
+        self._pulling.gone(caller)
+        self._groups.gone(caller)
+
+    def close(self) -> None:
+        """Answer those who wait; the store is its owner's to close."""
+        self._pulling.close()
+        for task in self._tasks:
+            task.cancel()
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    # Sending and reading ------------------------------------------------------------------------------------------------------
+
+    def _destination(self, header: bytes) -> tuple[int, int]:
+        request = _parse(SendRequest, header)
+        topic = self._topic(request.topic)
+        if request.queue_id >= topic.queues:
+            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        if is_system_name(topic.name):
+            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
+        if len(self._destinations) >= _KNOWN_HEADERS:
+            self._destinations.clear()
+        destination = self._destinations[header] = (topic.topic_id, request.queue_id)
+        return destination
+
+    def _pull(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(PullRequest, frame[3])
+        topic = self._topic(request.topic)
+        if request.queue_id >= topic.queues:
+            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        if request.group:
+            self._groups.check_member(caller, request.group, topic.topic_id)
+        self._pulling.offer(caller, frame, request, topic.topic_id)
+
+    # Groups -------------------------------------------------------------------------------------------------------------------
+
+    def _join(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(JoinRequest, frame[3])
+        joined = self._groups.join(caller, request.group, self._topic(request.topic))
+        queues = [GroupQueue(range=range_of(self._store, key), committed=committed) for key, committed in joined]
+        caller.answer(frame, JoinAnswer(queues=queues).SerializeToString())
+
+    def _leave(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(LeaveRequest, frame[3])
+        self._groups.leave(caller, request.group, self._topic(request.topic).topic_id)
+        caller.answer(frame, b"")
+
+    def _commit(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(CommitRequest, frame[3])
+        topic = self._topic(request.topic)
+        offsets = [(offset.queue_id, offset.offset) for offset in request.offsets]
+        appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
+        self._answer_confirmed(caller, frame, appended.end, Empty())
+
+    # Looking things up: from disk, and so not on the event loop ------------------------------------------------------------------
+
+    def _offset_at_time(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(OffsetAtTimeRequest, frame[3])
+        key = QueueKey(self._topic(request.topic).topic_id, request.queue_id)
+
+        def look() -> tuple[bytes, bytes]:
+            return OffsetAnswer(offset=self._store.offset_at_time(key, request.store_timestamp)).SerializeToString(), b""
+
+        self._look_up(caller, frame, look)
+
+    def _find(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(FindRequest, frame[3])
+        topic = self._topic(request.topic)
+        most = min(request.most or self._limits.max_found, self._limits.max_found)
+
+        def look() -> tuple[bytes, bytes]:
+            return b"", b"".join(map(_raw, _fitting(self._store.find(topic.name, request.key, most), self._limits.max_pull_bytes)))
+
+        self._look_up(caller, frame, look)
+
+    def _look_up(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None:
+        async def answer() -> None:
+            try:
+                header, attachment = await asyncio.get_running_loop().run_in_executor(self._lookups, look)
+            except LiteMQError as error:
+                caller.refuse(frame, error)
+            else:
+                caller.answer(frame, header, attachment)
+
+        task = asyncio.get_running_loop().create_task(answer())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Topics -------------------------------------------------------------------------------------------------------------------
+
+    def _topic(self, name: str) -> TopicFacts:
+        topic = self._store.state.topic(name)
+        if topic is None:
+            raise TopicNotFoundError(f"there is no topic {name!r}: create it with `litemq topic create {name}`")
+        return topic
+
+    def _create_topic(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(CreateTopicRequest, frame[3])
+        check_name(request.topic)
+        topic = self._store.state.topic(request.topic)
+        if topic is None and request.automatic and not self._limits.auto_create_topics:
+            raise TopicNotFoundError(
+                f"there is no topic {request.topic!r}, and this broker does not create topics by itself (auto_create_topics): "
+                f"create it with `litemq topic create {request.topic}`"
+            )
+        if topic is None:
+            topic = self._store.create_topic(request.topic, request.queues or self._limits.default_queues)
+            self._changed()
+        elif request.queues not in (0, topic.queues):
+            raise InvalidArgumentError(f"topic {topic.name!r} is there already, with {topic.queues} queues instead of {request.queues}")
+        self._answer_confirmed(caller, frame, self._store.log_end, self._describe(topic))
+
+    def _delete_topic(self, caller: Caller, frame: Frame) -> None:
+        topic = self._topic(_parse(TopicRequest, frame[3]).topic)
+        check_name(topic.name)
+        self._store.delete_topic(topic.name)
+        self._changed()
+        self._answer_confirmed(caller, frame, self._store.log_end, Empty())
+
+    def _describe_topic(self, caller: Caller, frame: Frame) -> None:
+        topic = self._topic(_parse(TopicRequest, frame[3]).topic)
+        caller.answer(frame, self._describe(topic).SerializeToString())
+
+    def _list_topics(self, caller: Caller, frame: Frame) -> None:
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.topics]
+        caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
+
+    def _describe(self, topic: TopicFacts) -> TopicAnswer:
+        ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
+        return TopicAnswer(topic=topic.name, queues=ranges)
+
+    def _changed(self) -> None:
+        self._destinations.clear()
+        self._topics_changed()
+
+    def _answer_confirmed(self, caller: Caller, frame: Frame, end: int, answer: Message) -> None:
+        """Answer once everything below a log offset is safe."""
+
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                caller.answer(frame, answer.SerializeToString())
+            else:
+                caller.refuse(frame, failure)
+
+        self._store.when_confirmed(end, confirmed)
+
+
+def _parse(kind: type[M], header: bytes) -> M:
+    try:
+        return kind.FromString(header)
+    except DecodeError as error:
+        raise ProtocolError(f"the header of a {kind.__name__} cannot be read: {error}") from error
+
+
+def _raw(found: StoredRecord) -> bytes:
+    return encode_record(found.record, found.stamp, limits=STORED_LIMITS)
+
+
+def _fitting(found: list[StoredRecord], max_bytes: int) -> list[StoredRecord]:
+    """The first ones that fit into one answer: at least one if there is one."""
+    size = 0
+    for count, record in enumerate(found):
+        size += record.size
+        if count and size > max_bytes:
+            return found[:count]
+    return found

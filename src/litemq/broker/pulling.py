@@ -1,0 +1,187 @@
+"""Reads: a pull that finds nothing waits until its queue has grown, or its time is over.
+
+What is in memory is read at once; what is not is read by the store's own threads. A caller that does not take its answers gets no more of
+them: its pulls wait until it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from typing import Final
+
+from litemq.broker.caller import Caller
+from litemq.broker.config import BrokerLimits
+from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Store
+
+__all__ = ["Pulling", "range_of"]
+
+_RETRY_AFTER_MS: Final = 100
+_LOG = logging.getLogger(__name__)
+
+
+class _Pull:
+    """One request that has not been answered yet."""
+
+    __slots__ = ("caller", "frame", "key", "max_bytes", "max_messages", "offset", "timer")
+
+    def __init__(self, caller: Caller, frame: Frame, key: QueueKey, offset: int, max_messages: int, max_bytes: int) -> None:
+        self.caller = caller
+        self.frame = frame
+        self.key = key
+        self.offset = offset
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Pulling:
+    """The pulls of all callers, on the event loop that is running when it is made."""
+
+    def __init__(self, store: Store, limits: BrokerLimits) -> None:
+        self._store = store
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
+        self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
+        self._reading: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many pulls wait for something to come."""
+        return sum(map(len, self._waiting.values()))
+
+    def offer(self, caller: Caller, frame: Frame, request: PullRequest, topic_id: int) -> None:
+        """Take a request; it is answered when there is something, or when it has waited for long enough."""
+        limits = self._limits
+        if len(self._of_caller.get(caller, ())) >= limits.max_waiting_pulls:
+            raise OverloadedError(
+                f"{limits.max_waiting_pulls} pulls of this client wait already: take their answers first", _RETRY_AFTER_MS
+            )
+        if request.max_messages < 1 or request.offset < 0:
+            raise InvalidArgumentError(f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1, and 0 or later")
+        pull = _Pull(
+            caller,
+            frame,
+            QueueKey(topic_id, request.queue_id),
+            request.offset,
+            min(request.max_messages, limits.max_pull_messages),
+            min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
+        )
+        if not self._try(pull):
+            wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
+            if not wait_ms:
+                self._answer(pull, b"")
+                return
+            self._of_caller[caller][pull] = None
+            self._waiting.setdefault(pull.key, {})[pull] = None
+            pull.timer = self._loop.call_later(wait_ms / 1000, self._give_up, pull)
+
+    def _try(self, pull: _Pull) -> bool:
+        """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        if not pull.caller.has_room:
+            self._forget(pull)
+            pull.caller.when_room(lambda: self._try_again(pull))
+            return True
+        try:
+            found = self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+        except LiteMQError as error:
+            self._fail(pull, error)
+            return True
+        if found is None:
+            self._forget(pull)
+            task = self._loop.create_task(self._read_cold(pull))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+            return True
+        if not found:
+            return False
+        self._answer(pull, found)
+        return True
+
+    def _try_again(self, pull: _Pull) -> None:
+        """There was something, or may be: what finds nothing now asks again."""
+        if not self._try(pull):
+            self._answer(pull, b"")
+
+    async def _read_cold(self, pull: _Pull) -> None:
+        try:
+            found = await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+        except LiteMQError as error:
+            self._fail(pull, error)
+        else:
+            self._answer(pull, found)
+
+    def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
+        self._forget(pull)
+        answer = PullAnswer(next_offset=pull.offset, range=range_of(self._store, pull.key))
+        pull.caller.answer(pull.frame, answer.SerializeToString(), records)
+
+    def _fail(self, pull: _Pull, error: LiteMQError) -> None:
+        self._forget(pull)
+        if isinstance(error, CorruptStoreError):
+            # What is damaged is never served; the reader is told, and goes on behind it.
+            _LOG.error("offset %d of queue %d: %s", pull.offset, pull.key.queue_id, error)
+            answer = PullAnswer(next_offset=pull.offset + 1, range=range_of(self._store, pull.key), damaged=str(error))
+            pull.caller.answer(pull.frame, answer.SerializeToString())
+            return
+        least = self._store.state.least.get(pull.key, 0)
+        if isinstance(error, OffsetOutOfRangeError) and pull.offset < least:
+            error = OffsetExpiredError(f"offsets {pull.offset} … {least - 1} of queue {pull.key.queue_id} are gone: retention took them")
+        pull.caller.refuse(pull.frame, error)
+
+    def _give_up(self, pull: _Pull) -> None:
+        """Its time is over: a pull that was answered is no longer here."""
+        self._answer(pull, b"")
+
+    def _forget(self, pull: _Pull) -> None:
+        if pull.timer is None:
+            return  # it has not waited
+        pull.timer.cancel()
+        pull.timer = None
+        waiting = self._waiting.get(pull.key)
+        if waiting is not None:
+            waiting.pop(pull, None)
+            if not waiting:
+                del self._waiting[pull.key]
+        of_caller = self._of_caller.get(pull.caller)
+        if of_caller is not None:
+            of_caller.pop(pull, None)
+            if not of_caller:
+                del self._of_caller[pull.caller]
+
+    def grown(self, keys: list[QueueKey], end: int) -> None:
+        """These queues have new messages, which may be read once ``end`` is confirmed."""
+        waited_for = [key for key in keys if key in self._waiting]
+        if not waited_for:
+            return
+
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                for key in waited_for:
+                    for pull in list(self._waiting.get(key, ())):
+                        self._try(pull)
+
+        self._store.when_confirmed(end, confirmed)
+
+    def gone(self, caller: Caller) -> None:
+        """Nobody waits for the answers any more."""
+        for pull in list(self._of_caller.get(caller, ())):
+            self._forget(pull)
+
+    def close(self) -> None:
+        """Tell all who wait that there is nothing."""
+        for pulls in list(self._waiting.values()):
+            for pull in list(pulls):
+                self._answer(pull, b"")
+
+
+def range_of(store: Store, key: QueueKey) -> QueueRange:
+    """A queue's oldest offset, and the one that comes next."""
+    state = store.state
+    return QueueRange(queue_id=key.queue_id, least=state.least.get(key, 0), next=state.next.get(key, 0))

@@ -1,0 +1,309 @@
+"""Sends: everything that arrives in one turn of the event loop becomes one append (tick batching).
+
+A batch costs the store about the same whether it has one record or sixty. So requests of many connections that arrive together are
+joined; each gets its own answer, and one that is not valid is refused alone. The loop over requests is the broker's hottest: it works on
+plain tuples, and looks at a record only where it must.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from litemq.broker.caller import Caller
+from litemq.broker.config import BrokerLimits
+from litemq.broker.quotas import Quotas
+from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, RecordFormatError, SequenceGapError, UnsupportedFeatureError
+from litemq.format.columns import RecordColumns
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import FIXED_BYTES
+from litemq.format.scan import ScanStop, scan
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Appended, Store
+from litemq.types import DEFAULT_PRIORITY, Durability, MessageType
+
+__all__ = ["Sending"]
+
+# What is looked at in a record before it is appended: delay_time, expire_at, producer_id, sequence; then, behind tag hash and flags,
+# type, priority and reliability.
+_CLAIMS: Final = struct.Struct(">QQQQ8xBBB")
+_CLAIMS_AT: Final = 72
+_PLAIN_TYPES: Final = (MessageType.NORMAL, MessageType.ORDER)
+_RETRY_AFTER_MS: Final = 20
+_NOT_TOLD: Final = -1
+
+Earlier = list[tuple[int, int]]
+
+
+class _Send(NamedTuple):
+    """A request that may be appended as far as its claims go."""
+
+    caller: Caller
+    frame: Frame
+    queue_id: int
+    batch: bytes | memoryview
+    records: int
+    level: int
+    earlier: Earlier | None = None  # receipts of the records before the batch, which an earlier try appended
+
+
+class _Claims(NamedTuple):
+    """What a request's records say of themselves, taken together."""
+
+    producer_id: int
+    sequence: int
+    records: int
+    level: int
+
+
+class Sending:
+    """Appends for everybody on the event loop that is running when it is made."""
+
+    def __init__(self, store: Store, limits: BrokerLimits, quotas: Quotas, grown: Callable[[list[QueueKey], int], None]) -> None:
+        """``grown`` is told which queues have new messages, and up to which log offset."""
+        self._store = store
+        self._max_unconfirmed_bytes = limits.max_unconfirmed_bytes
+        self._quotas = quotas
+        self._grown = grown
+        self._loop = asyncio.get_running_loop()
+        self._gathered: dict[int, list[tuple[Caller, Frame, int]]] = {}
+        self._end = 0
+
+    def offer(self, caller: Caller, frame: Frame, topic_id: int, queue_id: int) -> None:
+        """Take a request; it is answered once its records are as safe as they ask for. Requests of one caller keep their order."""
+        gathered = self._gathered.get(topic_id)
+        if gathered is None:
+            if not self._gathered:
+                self._loop.call_soon(self._append_all)
+            gathered = self._gathered[topic_id] = []
+        gathered.append((caller, frame, queue_id))
+
+    def _append_all(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for topic_id, requests in gathered.items():
+            try:
+                self._append_of_topic(topic_id, requests)
+            except LiteMQError as error:  # nobody's fault, and so everybody's: they wait for an answer, whatever it is
+                for caller, frame, _ in requests:
+                    caller.refuse(frame, error)
+
+    def _append_of_topic(self, topic_id: int, requests: list[tuple[Caller, Frame, int]]) -> None:
+        unconfirmed = self._end - self._store.confirm_offset
+        if unconfirmed > self._max_unconfirmed_bytes:
+            raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
+        sends = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
+        try:
+            if sends:
+                self._append(topic_id, sends)
+        except (RecordFormatError, InvalidArgumentError) as error:
+            if len(sends) == 1:
+                sends[0].caller.refuse(sends[0].frame, error)
+                return
+            # Something of somebody's is not valid. What is refused leaves a gap for what stands behind it, so each is checked anew.
+            for send in sends:
+                self._append_alone(topic_id, send)
+
+    def _append_alone(self, topic_id: int, refused: _Send) -> None:
+        for send in self._check(topic_id, [refused[:3]], None):
+            try:
+                self._append(topic_id, [send])
+            except (RecordFormatError, InvalidArgumentError) as error:
+                send.caller.refuse(send.frame, error)
+
+    # Checking -----------------------------------------------------------------------------------------------------------------
+
+    def _check(self, topic_id: int, requests: list[tuple[Caller, Frame, int]], quotas: Quotas | None) -> list[_Send]:
+        """Those that may be appended; the others are answered."""
+        sends: list[_Send] = []
+        tentative: dict[tuple[int, int, int], int] = {}  # the sequences that are expected once those before are appended
+        expected_of = self._store.state.producers.expected
+        unpack = _CLAIMS.unpack_from
+        for caller, frame, queue_id in requests:
+            batch = frame[4]
+            try:
+                if len(batch) >= FIXED_BYTES and int.from_bytes(batch[:4], "big") == len(batch):
+                    delay, expiry, producer_id, sequence, kind, priority, level = unpack(batch, _CLAIMS_AT)
+                    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == Durability.REPLICAS:
+                        _check_features(delay, expiry, priority, kind, level)
+                    count = 1
+                else:
+                    producer_id, sequence, count, level = _claims_of_many(batch)
+                if quotas is not None:
+                    quotas.take(caller.client_id, count, len(batch))
+                if producer_id:
+                    pair = (producer_id, topic_id, queue_id)
+                    expected = tentative.get(pair)
+                    if expected is None:
+                        expected = expected_of(pair)
+                    if sequence != expected:
+                        if sequence < expected and pair in tentative:
+                            # Said twice in one turn: the next one knows where the first went.
+                            self.offer(caller, frame, topic_id, queue_id)
+                            continue
+                        repeated = self._repeated(caller, frame, pair, sequence, count, expected, level)
+                        if repeated is None:
+                            continue
+                        sends.append(repeated)
+                        tentative[pair] = sequence + count
+                        continue
+                    tentative[pair] = sequence + count
+            except LiteMQError as error:
+                caller.refuse(frame, error)
+                continue
+            sends.append(_Send(caller, frame, queue_id, batch, count, level))
+        return sends
+
+    def _repeated(
+        self, caller: Caller, frame: Frame, pair: tuple[int, int, int], sequence: int, count: int, expected: int, level: int
+    ) -> _Send | None:
+        """A request whose first records are known already, or which comes too early. What is new in it is to be appended."""
+        if sequence > expected:
+            raise SequenceGapError(
+                f"sequence {sequence} of producer {pair[0]} in queue {pair[2]}: {expected} comes before it and is missing", expected
+            )
+        earlier: Earlier = []
+        for known in range(sequence, min(sequence + count, expected)):
+            receipt = self._store.state.producers.receipt(pair, known)
+            if receipt is None:
+                raise InvalidArgumentError(f"sequence {known} of producer {pair[0]} was sent long ago: its receipt is no longer known")
+            earlier.append(receipt)
+        if len(earlier) == count:
+            self._answer_known(caller, frame, earlier, level)
+            return None
+        batch = frame[4]
+        rest = int(scan(batch, limits=STORED_LIMITS).starts[len(earlier)])
+        return _Send(caller, frame, pair[2], memoryview(batch)[rest:], count - len(earlier), level, earlier)
+
+    def _answer_known(self, caller: Caller, frame: Frame, earlier: Earlier, level: int) -> None:
+        """Everything in the request was appended by an earlier try: the receipts of then, once what they promise holds."""
+
+        def tell(failure: LiteMQError | None) -> None:
+            if failure is None:
+                _answer_with_earlier(caller, frame, earlier, _NOT_TOLD, 0)
+            else:
+                caller.refuse(frame, failure)
+
+        if level >= Durability.DISK:
+            self._store.when_confirmed(max(self._end, self._store.confirm_offset), tell)
+        else:
+            tell(None)
+
+    # Appending ----------------------------------------------------------------------------------------------------------------
+
+    def _append(self, topic_id: int, sends: list[_Send]) -> None:
+        joined = bytearray().join([send[3] for send in sends])
+        queue_ids = [send[2] for send in sends]
+        counts = [send[4] for send in sends]
+        is_plain = len(sends) == sum(counts)
+        if queue_ids.count(queue_ids[0]) == len(queue_ids):
+            appended = self._store.append(joined, topic_id, queue_ids[0])
+            grown = [QueueKey(topic_id, queue_ids[0])]
+        else:
+            appended = self._store.append(joined, topic_id, np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts))
+            grown = [QueueKey(topic_id, queue_id) for queue_id in set(queue_ids)]
+        self._end = appended.end
+        offsets = appended.queue_offsets.tolist()
+        if not is_plain:
+            offsets = [offsets[at] for at in accumulate(counts[:-1], initial=0)]
+        self._answer(sends, offsets, appended)
+        self._grown(grown, appended.end)
+
+    def _answer(self, sends: list[_Send], offsets: list[int], appended: Appended) -> None:
+        """Those to whom memory is enough at once, the others when it is confirmed; each caller once, with all of its requests."""
+        later = _Answers(appended.store_timestamp)
+        now = _Answers(appended.store_timestamp)
+        for send, offset in zip(sends, offsets, strict=True):
+            (later if send[5] >= Durability.DISK else now).add(send, offset if send[5] else _NOT_TOLD)
+        now.tell(None)
+        if later.is_used:
+            self._store.when_confirmed(appended.end, later.tell)
+
+
+class _Answers:
+    """Answers that are due at the same moment."""
+
+    __slots__ = ("_groups", "_partial", "_store_timestamp", "is_used")
+
+    def __init__(self, store_timestamp: int) -> None:
+        self._store_timestamp = store_timestamp
+        self._groups: dict[Caller, tuple[list[int], list[int], list[Frame]]] = {}
+        self._partial: list[tuple[_Send, int]] = []
+        self.is_used = False
+
+    def add(self, send: _Send, offset: int) -> None:
+        self.is_used = True
+        if send[6] is not None:
+            self._partial.append((send, offset))
+            return
+        group = self._groups.get(send[0])
+        if group is None:
+            group = self._groups[send[0]] = ([], [], [])
+        group[0].append(send[1][0])
+        group[1].append(offset)
+        group[2].append(send[1])
+
+    def tell(self, failure: LiteMQError | None) -> None:
+        for caller, (correlations, offsets, frames) in self._groups.items():
+            if failure is None:
+                caller.answer_sent(correlations, offsets, self._store_timestamp)
+            else:
+                for frame in frames:
+                    caller.refuse(frame, failure)
+        for send, offset in self._partial:
+            if failure is None:
+                _answer_with_earlier(send.caller, send.frame, send.earlier or [], offset, self._store_timestamp)
+            else:
+                send.caller.refuse(send.frame, failure)
+
+
+def _answer_with_earlier(caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int) -> None:
+    receipts = [SentEarlier(queue_offset=offset, store_timestamp=time) for offset, time in earlier]
+    caller.answer(frame, SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString())
+
+
+def _check_features(delay: int, expiry: int, priority: int, kind: int, level: int) -> None:
+    """What this version does not do yet is refused, not ignored."""
+    if delay or kind == MessageType.DELAY:
+        raise UnsupportedFeatureError("delayed messages are not there yet: send without delay and deliver_at")
+    if expiry:
+        raise UnsupportedFeatureError("messages that expire are not there yet: send without ttl")
+    if level == Durability.REPLICAS:
+        raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
+    if priority != DEFAULT_PRIORITY:
+        raise UnsupportedFeatureError(f"priorities are not there yet: send with priority {DEFAULT_PRIORITY}, which is the default")
+    if kind not in _PLAIN_TYPES:
+        raise UnsupportedFeatureError("transactions and broadcasts are not there yet: send a normal message")
+
+
+def _claims_of_many(batch: bytes) -> _Claims:
+    """The claims of a request with several records; raises where they do not fit together."""
+    found = scan(batch, limits=STORED_LIMITS)
+    count = found.starts.size
+    if found.stop is not ScanStop.END or not count:
+        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+    header = RecordColumns(batch, found.starts).header
+    sequences = header["sequence"].astype(np.uint64)
+    producer_id, first = int(header["producer_id"][0]), int(sequences[0])
+    if (header["producer_id"] != header["producer_id"][0]).any():
+        raise InvalidArgumentError("the records of one request are of one producer")
+    if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
+        raise InvalidArgumentError("the sequences of one request follow each other")
+    _check_features(
+        int(header["delay_time"].any()),
+        int(header["expire_at"].any()),
+        DEFAULT_PRIORITY if (header["priority"] == DEFAULT_PRIORITY).all() else 0,
+        _rarest_type(set(header["type"].tolist())),
+        int(header["reliability"].max()),
+    )
+    return _Claims(producer_id, first, count, int(header["reliability"].max()))
+
+
+def _rarest_type(types: set[int]) -> int:
+    return next((kind for kind in types if kind not in _PLAIN_TYPES), MessageType.NORMAL)

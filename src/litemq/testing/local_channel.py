@@ -1,0 +1,118 @@
+"""A channel to a broker in the same process: frames are handed over, and no socket is made.
+
+The broker behind it is the real one. Answers come in a later turn of the event loop, as they would over a network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Protocol
+
+from litemq.errors import ConnectionLostError, LiteMQError, RequestTimeoutError
+from litemq.net.client import Answer
+from litemq.net.connection import Bytes
+from litemq.net.failures import decode_failure, encode_failure
+from litemq.net.frame import Frame
+from litemq.net.sent_answers import pack_sent_answer
+from litemq.proto.wire_pb2 import HelloAnswer, Opcode
+
+__all__ = ["LocalChannel", "Service"]
+
+
+class Service(Protocol):
+    """What stands behind a channel: a broker or a NameServer."""
+
+    def handle(self, caller: LocalChannel, frames: Iterable[Frame]) -> None: ...
+
+    def gone(self, caller: LocalChannel) -> None: ...
+
+
+class LocalChannel:
+    """Both ends of a connection at once: what the client asks through, and whom the broker answers."""
+
+    def __init__(self, address: str, client_id: str, service: Service, lost: Callable[[LiteMQError], None] = lambda _error: None) -> None:
+        self.address = address
+        self.client_id = client_id
+        self.limits = HelloAnswer(version=1, max_frame_bytes=64 << 20, software="litemq in memory")
+        self._service: Service | None = service
+        self._told_when_lost = lost
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._unsent: list[Frame] = []
+
+    # As the client sees it ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return self._service is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._asked)
+
+    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        if self._service is None:
+            answer.set_exception(ConnectionLostError(f"there is no connection to {self.address}"))
+            return answer
+        number = next(self._numbers)
+        self._asked[number] = answer
+        if not self._unsent:
+            self._loop.call_soon(self._deliver)
+        self._unsent.append(Frame(number, opcode, 0, header, bytes(attachment)))
+        return answer
+
+    def _deliver(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._service is not None:
+            self._service.handle(self, unsent)
+
+    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.ask(opcode, header, attachment)
+        except TimeoutError:
+            raise RequestTimeoutError(f"{self.address} did not answer within {timeout:g} s") from None
+
+    def close(self, reason: LiteMQError | None = None) -> None:
+        """End the connection; what is still on its way fails."""
+        if self._service is None:
+            return
+        service, self._service = self._service, None
+        asked, self._asked = self._asked, {}
+        lost = reason or ConnectionLostError("this side closed the connection")
+        for answer in asked.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLostError(f"{self.address}: {lost}"))
+        service.gone(self)
+        self._told_when_lost(lost)
+
+    # As the broker sees it ----------------------------------------------------------------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        return "this process"
+
+    @property
+    def has_room(self) -> bool:
+        return True
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        resume()
+
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+        answer = self._asked.pop(frame[0], None)
+        if answer is not None and not answer.done():
+            answer.set_result(Answer(header, bytes(attachment)))
+
+    def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
+        for correlation, queue_offset in zip(correlations, queue_offsets, strict=True):
+            self.answer(Frame(correlation, Opcode.SEND, 0, b"", b""), pack_sent_answer(queue_offset, store_timestamp))
+
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
+        answer = self._asked.pop(frame[0], None)
+        if answer is not None and not answer.done():
+            answer.set_exception(decode_failure(encode_failure(error)))  # as it would arrive over a network

@@ -1,0 +1,69 @@
+"""A broker in this process, and somebody who asks it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from litemq.broker.config import BrokerLimits
+from litemq.broker.core import Broker
+from litemq.clock import Clock, SystemClock
+from litemq.format.record import RecordTemplate
+from litemq.net.client import Answer
+from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, SendAnswer, SendRequest
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.storage.memory_store import MemoryStore
+from litemq.testing.local_channel import LocalChannel
+from litemq.types import Durability
+
+Kind = Literal["memory", "disk"]
+
+
+class Asking:
+    """A client without a network: each request in a line."""
+
+    def __init__(self, broker: Broker, client_id: str = "tester") -> None:
+        self.channel = LocalChannel("broker", client_id, broker)
+
+    async def create(self, topic: str = "orders", queues: int = 4) -> None:
+        await self.channel.ask(Opcode.CREATE_TOPIC, CreateTopicRequest(topic=topic, queues=queues).SerializeToString())
+
+    async def send(self, batch: bytes, queue_id: int = 0, topic: str = "orders") -> SendAnswer:
+        answer: Answer = await self.channel.ask(Opcode.SEND, SendRequest(topic=topic, queue_id=queue_id).SerializeToString(), batch)
+        return SendAnswer.FromString(answer.header)
+
+
+def records(
+    count: int = 1,
+    *,
+    first: int = 0,
+    producer_id: int = 0,
+    topic: str = "orders",
+    level: Durability = Durability.DISK,
+    body: bytes = b"body",
+    **fields: int,
+) -> bytes:
+    """So many records of one producer, one behind another."""
+    template = RecordTemplate(topic, producer_id=producer_id, reliability=level)
+    return b"".join(
+        template.encode(body, message_id=f"m-{sequence}", sequence=sequence, **fields)  # type: ignore[arg-type]
+        for sequence in range(first, first + count)
+    )
+
+
+@asynccontextmanager
+async def running_broker(
+    kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
+) -> AsyncIterator[Broker]:
+    """A broker over a store of its own."""
+    clock = clock or SystemClock()
+    store = MemoryStore(clock) if kind == "memory" else DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock)
+    broker = Broker(store, clock, limits)
+    try:
+        yield broker
+    finally:
+        broker.close()
+        store.close()
