@@ -45,6 +45,11 @@ class CircuitBreaker:
         self._successes = self._failures = 0
         self._latency_sum = 0.0
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether all is well."""
+        return self.state is BreakerState.CLOSED
+
     def may_send(self, now: float) -> bool:
         """Whether a new send may go to this broker. In the half-open state the one that is told so is the probe."""
         if self.state is BreakerState.CLOSED:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
+from typing import Final
 
 __all__ = ["MessageIds", "new_producer_id", "new_suffix"]
+
+_LAST_DIGITS: Final = tuple(f"{n:03x}" for n in range(4096))
 
 
 def new_suffix() -> str:
@@ -25,15 +28,16 @@ class MessageIds:
 
     def __init__(self) -> None:
         self._random = secrets.token_hex(5)
-        self._count = 0
+        self._count = -1
         self._ms = 0
         self._prefix = ""
 
     def next(self) -> tuple[str, int]:
         """An id, and the time in milliseconds that it was made from; neither falls when the clock does."""
         now = time.time_ns() // 1_000_000
-        if now > self._ms:
-            self._ms = now
-            self._prefix = f"{now:012x}{self._random}"
         self._count = count = self._count + 1
-        return f"{self._prefix}{count:08x}", self._ms
+        last = count & 4095
+        if now > self._ms or not last:
+            self._ms = now = max(now, self._ms)
+            self._prefix = f"{now:012x}{self._random}{count >> 12:06x}"
+        return self._prefix + _LAST_DIGITS[last], self._ms

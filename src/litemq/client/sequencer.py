@@ -65,6 +65,10 @@ class Sequencer:
         """Whether nothing is held."""
         return not (self.sent or self.waiting or self._refused)
 
+    def held(self) -> list[Request]:
+        """All that are neither acknowledged nor given up."""
+        return [*sorted(chain(self.sent.values(), self._refused), key=lambda request: request.first), *self.waiting]
+
     def open(self, born_at: float) -> Request:
         """A new last request, still empty. Each record that it gets takes ``next_sequence``, and moves it on."""
         request = Request(self.producer_id, self.next_sequence, born_at)
@@ -157,6 +161,16 @@ class Sequencer:
         while self.waiting and self.waiting[0].ripe and self.waiting[0].born_at <= born_before:
             request = self.waiting.popleft()
             failed.append(_given_up(request, request.refusal or reason))
+        return failed
+
+    def abandon(self, reason: LiteMQError) -> list[Failed]:
+        """Give up everything: nobody will wait for an answer any more."""
+        for request in self.sent.values():
+            request.doubt = Doubt.FUTURE
+        failed = [_given_up(request, reason) for request in self.held()]
+        self.sent.clear()
+        self.waiting.clear()
+        self._refused.clear()
         return failed
 
     def give_back(self) -> list[Request]:
