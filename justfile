@@ -60,7 +60,7 @@ fuzz *args:
     done
     exit $status
 
-# The tests of the format, with the loops in C compiled to notice every wrong access and undefined step
+# The tests of the format and the wire, with the loops in C compiled to notice every wrong access and undefined step
 sanitize *args:
     #!/usr/bin/env bash
     set -eu
@@ -73,7 +73,7 @@ sanitize *args:
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps what it allocates until it ends: leaks are not looked for.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
-        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/storage/test_key_index.py "$@"
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/test_key_index.py "$@"
 
 # A suite's published figures: just bench format --check
 bench suite="format" *args:

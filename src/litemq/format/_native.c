@@ -988,6 +988,8 @@ static PyMethodDef methods[] = {
     {"link", py_link, METH_VARARGS, NULL},
     {"encode", (PyCFunction)(void (*)(void))py_encode, METH_FASTCALL, NULL},
     {"decode_messages", py_decode_messages, METH_VARARGS, NULL},
+    {"split_frames", py_split_frames, METH_VARARGS, NULL},
+    {"pack_sent_answers", py_pack_sent_answers, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Names that the files share are nobody else's: other libraries of the process may have the same. */
+#pragma GCC visibility push(hidden)
+
 /* The layout: see record.py. */
 enum {
     FIXED_BYTES = 144,
@@ -191,5 +194,9 @@ PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t co
 
 PyObject *py_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_decode_messages(PyObject *module, PyObject *args);
+PyObject *py_split_frames(PyObject *module, PyObject *args);
+PyObject *py_pack_sent_answers(PyObject *module, PyObject *args);
+
+#pragma GCC visibility pop
 
 #endif

@@ -4,7 +4,7 @@ A "no" is never a verdict on what a producer sent: it means that the twin in Pyt
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from litemq.format.record import Buffer
 
 _Bytes: TypeAlias = Buffer | npt.NDArray[np.uint8]
 _Longs: TypeAlias = npt.NDArray[np.int64]
+_Frame = TypeVar("_Frame", bound=tuple[int, int, int, bytes, bytes])
 
 NO_VERDICT: int
 SOUND: int
@@ -101,3 +102,12 @@ def decode_messages(
 ) -> int:
     """Append the messages from ``begin`` on; the end of the last whose record surely follows every rule. ``members`` are those of the kinds,
     codecs, levels and types."""
+
+def split_frames(
+    data: bytes, begin: int, most: int, max_frame_bytes: int, frame_type: type[_Frame], /
+) -> tuple[list[_Frame], int, int] | None:
+    """The whole frames from ``begin`` on, ``most`` at most, where they end, and how many bytes must be there before it is worth looking again;
+    ``None`` if one cannot be a frame. Equal headers, one behind another, are the same object."""
+
+def pack_sent_answers(correlations: list[int], queue_offsets: list[int], opcode: int, store_timestamp: int, /) -> bytes | None:
+    """The frames that answer what was sent, one behind another."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
 from litemq.net.frame import Frame, FrameReader, frame_prefix
@@ -32,7 +32,9 @@ class Connection(asyncio.Protocol):
         lost: Callable[[Connection, LiteMQError], None],
         *,
         max_frame_bytes: int,
+        made: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
+        self._made = made
         self._received = received
         self._lost = lost
         self._reader = FrameReader(max_frame_bytes)
@@ -49,10 +51,10 @@ class Connection(asyncio.Protocol):
     # The event loop calls these -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a stream is needed, not {type(transport).__name__}")
-        transport.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
-        self._transport = transport
+        stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
+        stream.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
+        self._transport = stream
+        self._made(self)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()
