@@ -8,6 +8,7 @@ plain tuples, and looks at a record only where it must.
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,7 +20,15 @@ import numpy as np
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.quotas import Quotas
-from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, RecordFormatError, SequenceGapError, UnsupportedFeatureError
+from litemq.errors import (
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    RecordFormatError,
+    SequenceGapError,
+    StoreFailedError,
+    UnsupportedFeatureError,
+)
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
@@ -39,6 +48,7 @@ _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.ORDER))
 _RETRY_AFTER_MS: Final = 20
 _NOT_TOLD: Final = -1
+_LOG = logging.getLogger(__name__)
 
 _DISK: Final = int(Durability.DISK)
 _REPLICAS: Final = int(Durability.REPLICAS)
@@ -100,9 +110,11 @@ class Sending:
         for topic_id, requests in gathered.items():
             try:
                 self._append_of_topic(topic_id, requests)
-            except LiteMQError as error:  # nobody's fault, and so everybody's: they wait for an answer, whatever it is
-                for caller, frame, _ in requests:
-                    caller.refuse(frame, error)
+            except LiteMQError as error:  # nobody's fault, and so everybody's
+                _refuse_all(requests, error)
+            except Exception:  # noqa: BLE001  whoever sent waits for an answer
+                _LOG.exception("an append failed")
+                _refuse_all(requests, StoreFailedError("the broker could not append this, or does not know; its log says why"))
 
     def _append_of_topic(self, topic_id: int, requests: list[Request]) -> None:
         unconfirmed = self._end - self._store.confirm_offset
@@ -245,6 +257,11 @@ class Sending:
             _tell(turn, offsets, appended.store_timestamp, now, None)
         if later:
             self._store.when_confirmed(appended.end, partial(_tell, turn, offsets, appended.store_timestamp, later))
+
+
+def _refuse_all(requests: list[Request], error: LiteMQError) -> None:
+    for caller, frame, _ in requests:
+        caller.refuse(frame, error)
 
 
 def _tell(turn: _Turn, offsets: list[int], store_timestamp: int, whom: Sequence[int], failure: LiteMQError | None) -> None:
