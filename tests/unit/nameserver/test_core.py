@@ -63,12 +63,17 @@ def test_topics_of_the_brokers_own_have_routes_too() -> None:
     assert names.route("%RETRY%group-1") == {"a": 1}
 
 
-def test_a_list_of_brokers_leaves_their_topics_out() -> None:
+def test_a_list_of_brokers_has_all_that_they_say() -> None:
     names = Names()
     names.register(broker_facts("a", orders=4))
-    facts = names.brokers()["a"].facts
-    assert not facts.topics
-    assert (facts.host, facts.port, facts.software, facts.default_durability) == ("127.0.0.1", 10911, "test", 2)
+    assert names.brokers()["a"].facts == broker_facts("a", orders=4)
+    names.register(broker_facts("a", orders=4, logs=1))
+    names.register(broker_facts("b"))
+    assert {name: state.facts for name, state in names.brokers().items()} == {
+        "a": broker_facts("a", orders=4, logs=1),
+        "b": broker_facts("b"),
+    }
+    assert names.ask(Opcode.LIST_BROKERS, b"") is names.ask(Opcode.LIST_BROKERS, b"")
 
 
 # Two brokers of one name --------------------------------------------------------------------------------------------------------
