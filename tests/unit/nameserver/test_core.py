@@ -284,9 +284,16 @@ def test_who_is_silent_makes_room_and_who_is_alive_does_not() -> None:
     assert list(names.brokers()) == ["b", "c"]
     assert names.route("t1") == {"b": 1, "c": 1}
     assert [broker.facts.name for broker in names.store.brokers()] == ["b", "c"]
-    names.deregister("c")
-    names.pass_time(5)
-    names.register(broker_facts("b", t1=1, t2=1, t3=1, t4=1, t5=1))  # silent itself, it is not its own victim
+
+
+def test_who_comes_back_is_not_its_own_victim() -> None:
+    names = Names(max_placements=5)
+    names.register(broker_facts("a", t1=1, t2=1))
+    names.pass_time(1)
+    names.register(broker_facts("b", t1=1))
+    names.pass_time(6)
+    names.register(broker_facts("a", t1=1, t2=1, t3=1, t4=1, t5=1))  # silent for longest, and yet b makes room
+    assert list(names.brokers()) == ["a"]
     assert names.server.statistics() == NameServerStatistics(alive=1, silent=0, topics=5, placements=5, unsaved=0)
 
 
