@@ -27,7 +27,7 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscriptions import Subscription, run_subscriptions
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
-from litemq.errors import ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name
 
@@ -176,9 +176,13 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
-        if not engine.has_room:
-            await engine.wait_for_room()
-        return await self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+        while True:
+            try:
+                waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+            except BufferFullError:
+                await engine.wait_for_room()
+            else:
+                return await waiter
 
     def send_nowait(
         self,
@@ -199,8 +203,6 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
-        if not engine.has_room:
-            engine.check_room()
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
 
     async def send_batch(
@@ -211,8 +213,7 @@ class AsyncClient:
         waiting = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            if not engine.has_room:
-                await engine.wait_for_room()
+            await engine.wait_for_room()
             waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
@@ -238,7 +239,7 @@ class AsyncClient:
         ordering_key: str,
         durability: DurabilityName | None,
     ) -> asyncio.Future[SendReceipt]:
-        if type(body) is bytes and not self._serializers.chosen:
+        if type(body) is bytes and not self._serializers.by_topic:
             content_type = ""
         else:
             body, content_type = self._serializers.dumps(topic, body)

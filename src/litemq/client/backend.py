@@ -61,17 +61,8 @@ class Backend(Protocol):
 
     # Sending
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more message is taken now."""
-        ...
-
-    def check_room(self) -> None:
-        """Raise ``BufferFullError`` where none is."""
-        ...
-
     async def wait_for_room(self) -> None:
-        """Wait until one is."""
+        """Wait until there may be room for one more message."""
         ...
 
     def post(
@@ -86,7 +77,7 @@ class Backend(Protocol):
         ordering_key: str,
         level: Durability | None,
     ) -> asyncio.Future[SendReceipt]:
-        """Take a message; the future is its receipt."""
+        """Take a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
         ...
 
     async def flush(self, within: float | None = None) -> None:

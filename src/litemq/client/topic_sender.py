@@ -58,7 +58,8 @@ class TopicSender:
                 sender = self._senders.get((place.name, number))
                 if sender is None:
                     sender = self._senders[place.name, number] = self._make_sender(self.topic, place.name, number)
-                sender.default_level = place.default_durability
+                if sender.default_level is not place.default_durability:
+                    sender.default_level, sender.plain = place.default_durability, None
                 sender.alive = place.alive
                 queues.append(sender)
         gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}

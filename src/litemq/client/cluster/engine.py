@@ -178,13 +178,6 @@ class ClusterEngine:
             raise ClientClosedError("the client is not open: use it inside `async with`")
         return self._producer
 
-    @property
-    def has_room(self) -> bool:
-        return self._sending.has_room
-
-    def check_room(self) -> None:
-        self._sending.check_room()
-
     async def wait_for_room(self) -> None:
         await self._sending.wait_for_room()
 

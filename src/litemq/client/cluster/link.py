@@ -79,7 +79,9 @@ class Link:
         self.failure = error
 
     def _lost(self, reason: LiteMQError) -> None:
-        if self.channel is not None and not self.channel.is_open:
+        if self.channel is not None:
+            if self.channel.is_open:
+                return  # the end of a former connection, long given up
             self.channel = None
         self.failure = reason
         if not self._closed and self.when_open:
