@@ -101,38 +101,28 @@ class Producer:
         properties: tuple[tuple[str, str], ...],
         ordering_key: str,
         level: Durability | None,
+        waiter: asyncio.Future[SendReceipt] | None = None,
+        /,
     ) -> asyncio.Future[SendReceipt]:
-        """Take a message; the future is its receipt. Raises ``BufferFullError`` where too much waits."""
-        if self._buffered >= self._buffer_bytes:
-            raise BufferFullError(
-                f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._buffer_bytes}: await send() or flush(), or raise it"
-            )
+        """Take a message; the future is its receipt. Raises ``BufferFullError`` where too much waits.
+
+        ``waiter`` is given by a message that comes for the second time, after its topic's route was found.
+        """
         sender = self._topics.get(topic)
         if sender is None:
             sender = self._new_topic(topic)
-        waiter: asyncio.Future[SendReceipt] = self._new_future()
-        if sender.queues and not sender.unrouted:
-            self._place(sender, body, codec, content_type, tags, keys, properties, ordering_key, level, waiter)
-        else:
-            self._buffered += len(body) + _RECORD_OVERHEAD
-            sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter))
-            self._find_route(sender)
-        return waiter
-
-    def _place(
-        self,
-        topic: TopicSender,
-        body: bytes,
-        codec: BodyCodec,
-        content_type: str,
-        tags: tuple[str, ...],
-        keys: Sequence[str],
-        properties: tuple[tuple[str, str], ...],
-        ordering_key: str,
-        level: Durability | None,
-        waiter: asyncio.Future[SendReceipt],
-    ) -> None:
-        queue = topic.for_key(ordering_key) if ordering_key else topic.choose(keys)
+        if waiter is None:
+            if self._buffered >= self._buffer_bytes:
+                raise BufferFullError(
+                    f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._buffer_bytes}: await send() or flush(), or raise it"
+                )
+            waiter = self._new_future()
+            if not sender.queues or sender.unrouted:
+                self._buffered += len(body) + _RECORD_OVERHEAD
+                sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter))
+                self._find_route(sender)
+                return waiter
+        queue = sender.for_key(ordering_key) if ordering_key else sender.present or sender.choose(keys)
         if level is None:
             level = queue.default_level
             if tags or content_type or properties:
@@ -160,7 +150,7 @@ class Producer:
                 queue.pump()
             request = queue.open_request(level)
             if not self._alone:
-                self._grow(topic, queue)
+                self._grow(sender, queue)
         if level:
             sequencer.next_sequence += 1
         if ordering_key:
@@ -172,10 +162,11 @@ class Producer:
         self._buffered += size
         if self._alone or len(request.records) >= self._max_batch_messages:
             queue.ripen()
-            topic.advance()
+            sender.advance()
             queue.pump()
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        return waiter
 
     def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
@@ -240,7 +231,7 @@ class Producer:
                     posted.waiter.set_exception(failure or ClientClosedError("the client was closed before the topic's route was known"))
                     continue
                 try:
-                    self._place(sender, *posted)
+                    self.post(sender.topic, *posted)
                 except LiteMQError as error:
                     posted.waiter.set_exception(error)
 

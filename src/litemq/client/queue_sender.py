@@ -187,10 +187,10 @@ class QueueSender:
         if not outlet.is_open:
             outlet.wake()
             return
-        following = self.sequencer.next
-        while (request := following()) is not None:
-            request.sent_at = self._loop.time()
+        sequencer = self.sequencer
+        while sequencer.waiting and (request := sequencer.next()) is not None:
             request.attempt = attempt = request.attempt + 1
+            request.sent_at = self._loop.time()
             records = request.records
             outlet.send(records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request, attempt))
         while self._loose and self._loose[0].ripe and len(self._loose_in_flight) < self._config.max_in_flight_requests:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.backend import BrokerFact, Pulled, QueueFact, TopicFact
+from litemq.client.backend import BrokerFact, Post, Pulled, QueueFact, TopicFact
 from litemq.client.channel import Connect
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
@@ -38,7 +38,7 @@ from litemq.proto.wire_pb2 import (
     TopicAnswer,
     TopicRequest,
 )
-from litemq.types import BodyCodec, Durability
+from litemq.types import Durability
 
 __all__ = ["ClusterEngine", "open_engine"]
 
@@ -62,6 +62,7 @@ class ClusterEngine:
         self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
         self._producer: Producer | None = None
         self._following: asyncio.Task[None] | None = None
+        self.post: Post = _not_open
 
     async def open(self) -> None:
         """Find a NameServer: a wrong address is noticed here, not at the first message."""
@@ -70,6 +71,7 @@ class ClusterEngine:
         self._producer = Producer(
             self._config, route=lambda topic: self.route(topic, create=True), outlet=self._outlet, topic_gone=self._topic_gone
         )
+        self.post = self._producer.post  # each message comes through here, and a call between costs
         self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
 
     async def close(self, within: float) -> None:
@@ -181,20 +183,6 @@ class ClusterEngine:
     async def wait_for_room(self) -> None:
         await self._sending.wait_for_room()
 
-    def post(
-        self,
-        topic: str,
-        body: bytes,
-        codec: BodyCodec,
-        content_type: str,
-        tags: tuple[str, ...],
-        keys: Sequence[str],
-        properties: tuple[tuple[str, str], ...],
-        ordering_key: str,
-        level: Durability | None,
-    ) -> asyncio.Future[SendReceipt]:
-        return self._sending.post(topic, body, codec, content_type, tags, keys, properties, ordering_key, level)
-
     async def flush(self, within: float | None = None) -> None:
         await self._sending.flush(within)
 
@@ -264,6 +252,10 @@ class ClusterEngine:
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
         return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+
+
+def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:
+    raise ClientClosedError("the client is not open: use it inside `async with`")
 
 
 def _fact(broker: str, queue: QueueRange, committed: int = -1) -> QueueFact:

@@ -35,8 +35,7 @@ class BrokerOutlet:
         channel = self._link.channel
         if channel is None:
             raise ConnectionLostError(f"there is no connection to {self._link.name}: look at is_open first")
-        else:
-            channel.call(_SEND, self._header, records, answered)
+        channel.call(_SEND, self._header, records, answered)
 
     def give_up(self, reason: LiteMQError) -> None:
         self._link.give_up(reason)
