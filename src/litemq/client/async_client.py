@@ -296,7 +296,7 @@ class AsyncClient:
         consumer = Consumer(
             engine, check_name(topic), check_name(group_id, "group"), self.config, self._serializers, reset=reset, commits=commits
         )
-        self._feeds.append(consumer)
+        self._keep(consumer)
         return consumer
 
     async def receive(
@@ -320,8 +320,13 @@ class AsyncClient:
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
-        self._feeds.append(reader)
+        self._keep(reader)
         return reader
+
+    def _keep(self, feed: Feed) -> None:
+        """Close it with the client, unless it is closed before."""
+        self._feeds = [each for each in self._feeds if not each.is_closed]
+        self._feeds.append(feed)
 
     def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
         """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is awaited."""

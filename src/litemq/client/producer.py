@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from litemq.client.backoff import Backoff
 from litemq.client.breaker import CircuitBreaker
 from litemq.client.config import ClientConfig
 from litemq.client.identity import MessageIds
@@ -216,10 +217,17 @@ class Producer:
 
     async def _follow_first_route(self, sender: TopicSender) -> None:
         failure: LiteMQError | None = None
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         try:
-            self.follow(await self._route(sender.topic))
-        except LiteMQError as error:
-            failure = error
+            while not sender.queues:
+                try:
+                    self.follow(await self._route(sender.topic))
+                except LiteMQError as error:
+                    if not error.retriable or self._loop.time() >= until:
+                        failure = error
+                        break
+                    await asyncio.sleep(backoff.next())
         finally:
             sender.routing = None
             unrouted, sender.unrouted = sender.unrouted, []

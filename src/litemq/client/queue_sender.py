@@ -273,7 +273,8 @@ class QueueSender:
         else:
             failed = sequencer.refused(request, error)
             if error.retriable:
-                self.breaker.failed(now)
+                if not isinstance(error, OverloadedError):  # a broker that says when to come again is well
+                    self.breaker.failed(now)
                 self._wait_a_while(error)
             elif isinstance(error, TopicNotFoundError):
                 self.unknown_topic()
@@ -285,10 +286,9 @@ class QueueSender:
 
     def _wait_a_while(self, error: LiteMQError) -> None:
         self.refusing = True
-        wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
-        if self._resume is not None:
-            self._resume.cancel()
-        self._resume = self._loop.call_later(wait, self._go_on)
+        if self._resume is None:  # else one that was sent with it was refused, too
+            wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+            self._resume = self._loop.call_later(wait, self._go_on)
 
     def _go_on(self) -> None:
         self._resume = None

@@ -104,8 +104,8 @@ class ClusterEngine:
         link.when_open.append(opened)
         return BrokerOutlet(link, topic, queue_id)
 
-    async def _ask(self, broker: str, opcode: int, request: WireMessage) -> bytes:
-        return (await self._link(broker).request(opcode, request.SerializeToString())).header
+    async def _ask(self, broker: str, opcode: int, request: WireMessage, *, vital: bool = False) -> bytes:
+        return (await self._link(broker).request(opcode, request.SerializeToString(), vital=vital)).header
 
     # Routes -------------------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class ClusterEngine:
     # Reading ------------------------------------------------------------------------------------------------------------------
 
     async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
-        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic)))
+        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic), vital=True))
         return [_fact(broker, queue.range, queue.committed) for queue in answer.queues]
 
     async def leave(self, broker: str, topic: str, group: str) -> None:
@@ -203,13 +203,13 @@ class ClusterEngine:
             topic=topic, queue_id=queue_id, offset=offset, max_messages=max_messages, max_bytes=max_bytes, wait_ms=wait_ms, group=group
         )
         patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
-        header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience)
+        header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience, vital=True)
         answer = PullAnswer.FromString(header)
-        return Pulled(records, answer.next_offset, getattr(answer, "damaged", ""))
+        return Pulled(records, answer.next_offset, answer.damaged)
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
-        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs))
+        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs), vital=True)
 
     # Looking after it ---------------------------------------------------------------------------------------------------------
 
