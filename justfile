@@ -60,7 +60,7 @@ fuzz *args:
     done
     exit $status
 
-# The tests of the format, with the loops in C compiled to notice every wrong access and undefined step
+# The tests of the format and the wire, with the loops in C compiled to notice every wrong access and undefined step
 sanitize *args:
     #!/usr/bin/env bash
     set -eu
@@ -69,11 +69,11 @@ sanitize *args:
     cp -r src/litemq "$copy"
     include=$({{bin}}/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
     cc -std=c11 -Wall -Wextra -Werror -g -O1 -fPIC -shared -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -I"$include" src/litemq/format/_native.c -o "$copy/litemq/format/_native.abi3.so"
+        -I"$include" src/litemq/format/_native*.c -o "$copy/litemq/format/_native.abi3.so"
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps what it allocates until it ends: leaks are not looked for.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
-        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/storage/test_key_index.py "$@"
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/test_key_index.py "$@"
 
 # A suite's published figures: just bench format --check
 bench suite="format" *args:

@@ -27,7 +27,8 @@ setup(
     ext_modules=[
         Extension(
             "litemq.format._native",
-            ["src/litemq/format/_native.c"],
+            [f"src/litemq/format/{name}.c" for name in ("_native", "_native_messages", "_native_frames")],
+            depends=["src/litemq/format/_native.h"],
             extra_compile_args=["-std=c11", "-O3"],
             py_limited_api=True,
             optional=True,

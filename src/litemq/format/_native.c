@@ -9,14 +9,9 @@
  *
  * The limited API of Python 3.11: one build serves every later version.
  */
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "_native.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -24,88 +19,8 @@
 #include <arm_acle.h>
 #endif
 
-/* The layout: see record.py. */
-enum {
-    FIXED_BYTES = 144,
-    PRODUCER_CRC_AT = 8,
-    STAMP_AT = 12,
-    STAMPED_BYTES_AT = 16,
-    COMMITLOG_OFFSET_AT = 16,
-    QUEUE_OFFSET_AT = 24,
-    STORE_TIMESTAMP_AT = 32,
-    ORIGIN_AT = 40,
-    TOPIC_ID_AT = 48,
-    QUEUE_ID_AT = 52,
-    KIND_AT = 60,
-    PRODUCER_BYTES_AT = 64,
-    BORN_TIMESTAMP_AT = 64,
-    DELAY_TIME_AT = 72,
-    EXPIRE_AT_AT = 80,
-    TAG_HASH_AT = 104,
-    FLAGS_AT = 108,
-    TYPE_AT = 112,
-    RELIABILITY_AT = 114,
-    SHORT_LENGTHS_AT = 116,
-    LONG_LENGTHS_AT = 128,
-};
-#define MAGIC 0x4C4D5102u
-#define SEVERAL_TAGS 0xFFFFFFFFu
-
-/* The limits: see limits.py and types.py. */
-#define LATEST_TIME_MS 253402300799999u
-enum {
-    MAX_MESSAGE_ID_BYTES = 64,
-    MAX_TOPIC_BYTES = 134,
-    MAX_TAGS = 64,
-    MAX_TAG_BYTES = 255,
-    MAX_KEYS = 64,
-    MAX_KEY_BYTES = 255,
-    MAX_PROPERTIES_BYTES = 32 * 1024,
-};
-
 /* Each name is compared with all before it: with more of them, Python's dict is asked. */
 enum { MAX_COMPARED_NAMES = 32 };
-
-/* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
-enum { LONG_LOOP_BYTES = 256 * 1024 };
-
-/* Bytes ------------------------------------------------------------------------------------------------------------------------- */
-
-static inline uint32_t load_u16(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 8 | at[1];
-}
-
-static inline uint32_t load_u32(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
-static inline uint64_t load_u64(const uint8_t *at)
-{
-    return (uint64_t)load_u32(at) << 32 | load_u32(at + 4);
-}
-
-static inline void store_u32(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 24);
-    at[1] = (uint8_t)(value >> 16);
-    at[2] = (uint8_t)(value >> 8);
-    at[3] = (uint8_t)value;
-}
-
-static inline void store_u64(uint8_t *at, uint64_t value)
-{
-    store_u32(at, (uint32_t)(value >> 32));
-    store_u32(at + 4, (uint32_t)value);
-}
-
-/* A copy that no other thread changes: the compiler may not look at the original again. */
-static inline void read_once(void *copy, const void *original, size_t length)
-{
-    memcpy(copy, original, length);
-    __asm__ volatile("" : : "r"(copy) : "memory");
-}
 
 /* CRC32C: the standard's, or what the processor has for it ---------------------------------------------------------------------- */
 
@@ -216,13 +131,7 @@ WITH_CRC_INSTRUCTION static uint32_t advance_by_instruction(uint32_t crc, const 
 }
 #endif
 
-static uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length) = advance_by_table;
-
-/* The checksum of what has the checksum ``before`` and then these bytes; 0 where there is nothing before. */
-static inline uint32_t crc32c(uint32_t before, const uint8_t *at, size_t length)
-{
-    return ~advance(~before, at, length);
-}
+uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length) = advance_by_table;
 
 /* What Python passes ------------------------------------------------------------------------------------------------------------ */
 
@@ -324,18 +233,6 @@ static bool take_column(PyObject *object, Py_ssize_t count, int64_t least, int64
     return false;
 }
 
-/* Around a loop over so many bytes: others may run meanwhile, if it takes long. */
-static PyThreadState *begin_loop(Py_ssize_t bytes)
-{
-    return bytes > LONG_LOOP_BYTES ? PyEval_SaveThread() : NULL;
-}
-
-static void end_loop(PyThreadState *state)
-{
-    if (state != NULL)
-        PyEval_RestoreThread(state);
-}
-
 /* Numbers that become more and more; whoever has them frees them. */
 typedef struct {
     void *items;
@@ -376,16 +273,36 @@ static PyObject *as_bytes(const Growing *list, size_t width)
     return PyByteArray_FromStringAndSize(list->items, (Py_ssize_t)(list->count * width));
 }
 
+/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+
+bool is_named_tuple(PyTypeObject *type)
+{
+    if (type != &PyTuple_Type && PyType_IsSubtype(type, &PyTuple_Type))
+        return true;
+    PyErr_SetString(PyExc_TypeError, "pass a type of named tuples");
+    return false;
+}
+
+/* As ``tuple.__new__`` does it, which knows what else belongs to a tuple in each version of Python. */
+PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *plain = PyTuple_New(count), *arguments, *result = NULL;
+
+    for (Py_ssize_t number = 0; number < count; number++)
+        if (plain == NULL)
+            Py_DECREF(values[number]);
+        else
+            PyTuple_SetItem(plain, number, values[number]);
+    if (plain != NULL && (arguments = PyTuple_Pack(1, plain)) != NULL) {
+        newfunc make = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+        result = make(type, arguments, NULL);
+        Py_DECREF(arguments);
+    }
+    Py_XDECREF(plain);
+    return result;
+}
+
 /* One record -------------------------------------------------------------------------------------------------------------------- */
-
-enum Part { MESSAGE_ID, TOPIC, TRANSACTION_ID, SHARDING_KEY, BORN_HOST, TAGS, KEYS, PROPERTIES, BODY, PARTS };
-
-typedef struct {
-    const uint8_t *bytes;
-    uint8_t fixed[FIXED_BYTES]; /* a copy, read once */
-    int64_t size;
-    int64_t begins[PARTS + 1]; /* counted from the record's first byte; the last is where the body ends */
-} Record;
 
 /* Whether a fixed part can begin there. */
 static bool can_be_record(const Py_buffer *buffer, int64_t start)
@@ -393,8 +310,7 @@ static bool can_be_record(const Py_buffer *buffer, int64_t start)
     return start >= 0 && start <= buffer->len - FIXED_BYTES;
 }
 
-/* The record at a start, if all of it is there and its parts lie inside it. Nothing else has been checked then. */
-static bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
+bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
 {
     if (!can_be_record(buffer, start))
         return false;
@@ -412,48 +328,7 @@ static bool find_record(const Py_buffer *buffer, int64_t start, Record *record)
     return at <= record->size;
 }
 
-typedef struct {
-    const uint8_t *begin, *end;
-} Span;
-
-static inline Span part_of(const Record *record, enum Part part)
-{
-    return (Span){record->bytes + record->begins[part], record->bytes + record->begins[part + 1]};
-}
-
-static inline int64_t length_of(Span span)
-{
-    return span.end - span.begin;
-}
-
-static bool are_same(Span one, Span other)
-{
-    return length_of(one) == length_of(other) && memcmp(one.begin, other.begin, (size_t)length_of(one)) == 0;
-}
-
-/* The next string of a list of them, which then begins behind it; no, where the list has no whole string left. */
-static bool next_string(Span *list, Span *string)
-{
-    uint8_t prefix[2];
-
-    if (length_of(*list) < 2)
-        return false;
-    read_once(prefix, list->begin, sizeof prefix);
-    string->begin = list->begin + 2;
-    if (load_u16(prefix) > list->end - string->begin)
-        return false;
-    string->end = string->begin + load_u16(prefix);
-    list->begin = string->end;
-    return true;
-}
-
 /* Is every record valid? -------------------------------------------------------------------------------------------------------- */
-
-typedef struct {
-    bool stored; /* stamped by a broker; else as a producer sent it */
-    bool verify_crc;
-    int64_t max_record_bytes;
-} Rules;
 
 static bool all_zero(const uint8_t *at, int64_t length)
 {
@@ -604,7 +479,7 @@ static bool crcs_are_right(const Record *record, bool stored)
     return !stored || crc32c(0, fixed + STAMPED_BYTES_AT, PRODUCER_BYTES_AT - STAMPED_BYTES_AT) == load_u32(fixed + STAMP_AT);
 }
 
-static bool record_is_sound(const Record *record, const Rules *rules)
+bool record_is_sound(const Record *record, const Rules *rules)
 {
     bool stamp = rules->stored ? stamp_is_sound(record->fixed) : all_zero(record->fixed + STAMP_AT, PRODUCER_BYTES_AT - STAMP_AT);
     return stamp && shape_is_sound(record, rules->max_record_bytes) && fields_are_sound(record->fixed) && strings_are_sound(record) &&
@@ -1111,6 +986,10 @@ static PyMethodDef methods[] = {
     {"queue_entries", py_queue_entries, METH_VARARGS, NULL},
     {"hash_keys", py_hash_keys, METH_VARARGS, NULL},
     {"link", py_link, METH_VARARGS, NULL},
+    {"encode", (PyCFunction)(void (*)(void))py_encode, METH_FASTCALL, NULL},
+    {"decode_messages", py_decode_messages, METH_VARARGS, NULL},
+    {"split_frames", py_split_frames, METH_VARARGS, NULL},
+    {"pack_sent_answers", py_pack_sent_answers, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

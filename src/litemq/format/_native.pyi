@@ -3,15 +3,18 @@
 A "no" is never a verdict on what a producer sent: it means that the twin in Python is to look, and to explain.
 """
 
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.messages import MessageFields
 from litemq.format.record import Buffer
 
 _Bytes: TypeAlias = Buffer | npt.NDArray[np.uint8]
 _Longs: TypeAlias = npt.NDArray[np.int64]
+_Frame = TypeVar("_Frame", bound=tuple[int, int, int, bytes, bytes])
 
 NO_VERDICT: int
 SOUND: int
@@ -67,3 +70,44 @@ def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] 
 
 def link(slots: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint32], first_number: int, previous: npt.NDArray[np.uint32], /) -> None:
     """Put entries, counted from ``first_number``, into their slots; ``previous`` are the entries that were there before."""
+
+def encode(
+    shape: bytes,
+    max_record_bytes: int,
+    body: bytes | bytearray,
+    message_id: str,
+    keys: Sequence[str],
+    born_timestamp: int,
+    sequence: int,
+    delay_time: int,
+    expire_at: int,
+    transaction_id: str,
+    sharding_key: str,
+    message_type: int,
+    codec: int,
+    encrypted: bool,
+    /,
+) -> bytes | None:
+    """A record as a producer sends it. ``shape`` is the fixed part of a record that has only a topic, a host, tags and properties, and those."""
+
+def decode_messages(
+    buffer: Buffer,
+    begin: int,
+    max_record_bytes: int,
+    message_type: type[MessageFields],
+    members: tuple[tuple[int, ...], ...],
+    no_properties: Mapping[str, str],
+    messages: list[MessageFields],
+    /,
+) -> int:
+    """Append the messages from ``begin`` on; the end of the last whose record surely follows every rule. ``members`` are those of the kinds,
+    codecs, levels and types."""
+
+def split_frames(
+    data: bytes, begin: int, most: int, max_frame_bytes: int, frame_type: type[_Frame], /
+) -> tuple[list[_Frame], int, int] | None:
+    """The whole frames from ``begin`` on, ``most`` at most, where they end, and how many bytes must be there before it is worth looking again;
+    ``None`` if one cannot be a frame. Equal headers, one behind another, are the same object."""
+
+def pack_sent_answers(correlations: list[int], queue_offsets: list[int], opcode: int, store_timestamp: int, /) -> bytes | None:
+    """The frames that answer what was sent, one behind another."""

@@ -61,6 +61,7 @@ PARTS: Final = ("message_id", "topic", "transaction_id", "sharding_key", "born_h
 TAGS_AT: Final = PARTS.index("tags")
 BODY_AT: Final = PARTS.index("body")
 _FIXED: Final = np.dtype((np.void, FIXED_BYTES))
+_PRODUCER: Final = np.dtype([("producer_id", ">u8"), ("sequence", ">u8")])
 
 
 class Word(IntEnum):
@@ -158,6 +159,13 @@ class RecordColumns:
     def tag_hashes(self) -> npt.NDArray[np.uint32]:
         """The hash of every record's tags."""
         return self._word(Word.TAG_HASH)
+
+    @property
+    def producers(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+        """The producer of every record, and its number there, without the rest of the headers; one of 2^63 and more is negative."""
+        beginning_anywhere = np.ndarray((max(0, self.data.size - _PRODUCER.itemsize + 1),), _PRODUCER, self.buffer, 0, (1,))
+        found = beginning_anywhere[self.starts + 4 * Word.PRODUCER_ID]
+        return found["producer_id"].astype(np.uint64), found["sequence"].astype(np.int64)
 
     @cached_property
     def words(self) -> npt.NDArray[np.uint32]:

@@ -47,6 +47,7 @@ from enum import Enum, StrEnum
 from typing import Final, NoReturn
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.format import native
 from litemq.format.crc import crc32c
 from litemq.format.limits import (
     DEFAULT_LIMITS,
@@ -248,7 +249,19 @@ def _encode_properties(properties: Mapping[str, str]) -> bytes:
 class RecordTemplate:
     """Encodes the messages of one producer to one topic: what they share is checked and encoded once."""
 
-    __slots__ = ("_attributes", "_born_host", "_lengths", "_limits", "_middle", "_producer_id", "_properties", "_shared", "_tags", "_topic")
+    __slots__ = (
+        "_attributes",
+        "_born_host",
+        "_lengths",
+        "_max_record_bytes",
+        "_middle",
+        "_producer_id",
+        "_properties",
+        "_shape",
+        "_shared",
+        "_tags",
+        "_topic",
+    )
 
     def __init__(
         self,
@@ -274,10 +287,12 @@ class RecordTemplate:
             _in_range(priority, "priority", 0, 255),
             _in_range(reliability, "reliability", 0, max(Durability)),
         )
-        self._limits = limits
+        self._max_record_bytes = limits.max_record_bytes
         # What a plain message adds nothing to.
         self._attributes = self._pack_attributes(MessageType.NORMAL, BodyCodec.NONE, encrypted=False)
         self._lengths, self._middle = self._pack_middle("", "")
+        fixed = _SENT.pack(0, 0, 0, self._producer_id, 0, self._attributes, 0, self._lengths, 0, len(self._properties), 0)
+        self._shape = b"".join((_UNSTAMPED_HEAD.pack(0, MAGIC, 0), fixed, self._middle, self._properties))
 
     def _pack_attributes(self, message_type: MessageType, codec: BodyCodec, *, encrypted: bool) -> bytes:
         tag_hash, priority, reliability = self._shared
@@ -312,6 +327,25 @@ class RecordTemplate:
         encrypted: bool = False,
     ) -> bytes:
         """The record's bytes as a producer sends them: the broker's fields are zero."""
+        if native.enabled:
+            quickly = native.loops.encode(
+                self._shape,
+                self._max_record_bytes,
+                body,
+                message_id,
+                keys,
+                born_timestamp,
+                sequence,
+                delay_time,
+                expire_at,
+                transaction_id,
+                sharding_key,
+                message_type,
+                codec,
+                encrypted,
+            )
+            if quickly is not None:
+                return quickly
         if type(body) is not bytes:
             if not isinstance(body, (bytes, bytearray)):
                 raise InvalidArgumentError(f"a body is bytes, not {type(body).__name__}")
@@ -338,8 +372,8 @@ class RecordTemplate:
         properties = self._properties
         length = FIXED_BYTES + len(encoded_id) + len(middle) + len(encoded_keys) + len(properties) + len(body)
         size = (length + 7) & ~7
-        if size > self._limits.max_record_bytes:
-            raise InvalidArgumentError(f"record of {size} bytes: at most {self._limits.max_record_bytes} are allowed (max_record_bytes)")
+        if size > self._max_record_bytes:
+            raise InvalidArgumentError(f"record of {size} bytes: at most {self._max_record_bytes} are allowed (max_record_bytes)")
         if not (0 <= born_timestamp <= LATEST_TIME_MS and 0 <= delay_time <= LATEST_TIME_MS and 0 <= expire_at <= LATEST_TIME_MS):
             for what, value in (("born_timestamp", born_timestamp), ("delay_time", delay_time), ("expire_at", expire_at)):
                 _in_range(value, what, 0, LATEST_TIME_MS)

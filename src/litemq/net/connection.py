@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
 from litemq.net.frame import Frame, FrameReader, frame_prefix
@@ -49,10 +49,9 @@ class Connection(asyncio.Protocol):
     # The event loop calls these -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a stream is needed, not {type(transport).__name__}")
-        transport.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
-        self._transport = transport
+        stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
+        stream.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
+        self._transport = stream
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()

@@ -22,6 +22,7 @@ from enum import IntFlag
 from typing import Final, NamedTuple
 
 from litemq.errors import ProtocolError
+from litemq.format import native
 
 __all__ = ["PREFIX_BYTES", "PROTOCOL_VERSION", "Flag", "Frame", "FrameReader", "frame_prefix"]
 
@@ -59,7 +60,9 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._wanted = PREFIX_BYTES  # so many bytes must be there before it is worth looking again
-        self._pieces: list[bytes] = []
+        self._data = b""  # what is being cut, from a place on
+        self._at = 0
+        self._pieces: list[bytes] = []  # what has come since
         self._size = 0
 
     def feed(self, data: bytes) -> None:
@@ -76,24 +79,36 @@ class FrameReader:
         """The next whole frames, ``most`` at most. Raises ``ProtocolError`` where the stream cannot be trusted."""
         if self._size < self._wanted:
             return []
-        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        if self._pieces:
+            rest = self._data[self._at :]
+            self._data = b"".join((rest, *self._pieces)) if rest or len(self._pieces) > 1 else self._pieces[0]
+            self._at = 0
+            self._pieces.clear()
+        found, self._at, self._wanted = self._split(most)
+        self._size = len(self._data) - self._at
+        if self._size < self._wanted:
+            self._data = self._data[self._at :]
+            self._at = 0
+        return found
+
+    def _split(self, most: int) -> tuple[list[Frame], int, int]:
+        """The frames, where they end, and what is wanted next."""
+        data, at, end = self._data, self._at, len(self._data)
+        if native.enabled and type(data) is bytes:
+            quickly = native.loops.split_frames(data, at, most, self._max_frame_bytes, Frame)
+            if quickly is not None:
+                return quickly
         found: list[Frame] = []
-        at, end = 0, len(data)
         unpack = _PREFIX.unpack_from
-        self._wanted = PREFIX_BYTES
         while end - at >= PREFIX_BYTES and len(found) < most:
             length, correlation, opcode, flags, header_bytes = unpack(data, at)
             if length > self._max_frame_bytes or length < _BEHIND_LENGTH + header_bytes:
                 raise ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {self._max_frame_bytes} are taken")
             behind = at + 4 + length
             if behind > end:
-                self._wanted = behind - at
-                break
+                return found, at, behind - at
             header_at = at + PREFIX_BYTES
             attachment_at = header_at + header_bytes
             found.append(Frame(correlation, opcode, flags, data[header_at:attachment_at], data[attachment_at:behind]))
             at = behind
-        rest = data[at:]
-        self._pieces = [rest] if rest else []
-        self._size = len(rest)
-        return found
+        return found, at, PREFIX_BYTES

@@ -1,41 +1,94 @@
-"""The answers to sends: by far the most frequent frames, all of one form, and so packed many at a time.
+"""The answers that a busy broker gives most: those to what was sent.
 
-A frame whose header is a ``SendAnswer`` with both of its fixed fields written, zero or not, has 34 bytes.
+Each is a frame of 34 bytes, whatever it says::
+
+    at  bytes  field
+     0     16  the prefix of a frame: flags say an answer, the header has 18 bytes, there is no attachment
+    16      1  0x09: field 1 of SendAnswer, eight bytes
+    17      8  queue_offset, little-endian
+    25      1  0x11: field 2 of SendAnswer, eight bytes
+    26      8  store_timestamp, little-endian
+
+So the answers to all requests of a turn are put together at once, and read without a parser.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from litemq.net.frame import Flag, frame_prefix
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import InvalidArgumentError
+from litemq.format import native
+from litemq.net.frame import PREFIX_BYTES, Flag
 from litemq.proto.wire_pb2 import Opcode
 
-__all__ = ["SENT_ANSWER_BYTES", "pack_sent_answer", "pack_sent_answers", "unpack_sent_answer"]
+__all__ = ["SENT_ANSWER_BYTES", "SentAnswer", "pack_sent_answer", "pack_sent_answers", "unpack_sent_answer"]
 
-# Protobuf's tag of field 1 and of field 2, each a number of 64 bits, little-endian.
-_ANSWER: Final = struct.Struct("<BqBq")
-_TAGS: Final = (0x09, 0x11)
-SENT_ANSWER_BYTES: Final = _ANSWER.size
+_HEADER: Final = struct.Struct("<BqBq")
+_OFFSET_TAG: Final = 0x09
+_TIMESTAMP_TAG: Final = 0x11
+SENT_ANSWER_BYTES: Final = PREFIX_BYTES + _HEADER.size
+
+_FRAME: Final = np.dtype(
+    [
+        ("length", ">u4"),
+        ("correlation", ">u4"),
+        ("opcode", ">u2"),
+        ("flags", ">u2"),
+        ("header_bytes", ">u4"),
+        ("offset_tag", "u1"),
+        ("queue_offset", "<i8"),
+        ("timestamp_tag", "u1"),
+        ("store_timestamp", "<i8"),
+    ]
+)
+_SEND: Final = int(Opcode.SEND)
+
+
+class SentAnswer(NamedTuple):
+    """Where the first record of a request was appended, and when."""
+
+    queue_offset: int
+    store_timestamp: int
 
 
 def pack_sent_answer(queue_offset: int, store_timestamp: int) -> bytes:
     """The header of one answer."""
-    return _ANSWER.pack(_TAGS[0], queue_offset, _TAGS[1], store_timestamp)
+    return _HEADER.pack(_OFFSET_TAG, queue_offset, _TIMESTAMP_TAG, store_timestamp)
 
 
-def pack_sent_answers(correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> bytes:
-    """The frames that tell each request where its first record went."""
-    pieces = []
-    for correlation, queue_offset in zip(correlations, queue_offsets, strict=True):
-        pieces.append(frame_prefix(correlation, Opcode.SEND, Flag.ANSWER, SENT_ANSWER_BYTES))
-        pieces.append(pack_sent_answer(queue_offset, store_timestamp))
-    return b"".join(pieces)
-
-
-def unpack_sent_answer(header: bytes) -> tuple[int, int] | None:
-    """Queue offset and store timestamp of a plain answer; ``None`` where it is of another form, which protobuf can read."""
-    if len(header) != SENT_ANSWER_BYTES:
+def unpack_sent_answer(header: bytes) -> SentAnswer | None:
+    """What a plain answer says; ``None`` where it has more to say, or another form: then the parser is to be asked."""
+    if len(header) != _HEADER.size:
         return None
-    first, queue_offset, second, store_timestamp = _ANSWER.unpack(header)
-    return (queue_offset, store_timestamp) if (first, second) == _TAGS else None
+    first, queue_offset, second, store_timestamp = _HEADER.unpack(header)
+    return SentAnswer(queue_offset, store_timestamp) if first == _OFFSET_TAG and second == _TIMESTAMP_TAG else None
+
+
+def pack_sent_answers(correlations: list[int], queue_offsets: Sequence[int] | npt.NDArray[np.int64], store_timestamp: int) -> bytes:
+    """The whole frames that answer several requests, stored at one time, each with its own offset."""
+    if len(queue_offsets) != len(correlations):
+        raise InvalidArgumentError(f"{len(correlations)} requests and {len(queue_offsets)} offsets")
+    offsets = queue_offsets.tolist() if isinstance(queue_offsets, np.ndarray) else list(queue_offsets)
+    if native.enabled:
+        quickly = native.loops.pack_sent_answers(correlations, offsets, _SEND, store_timestamp)
+        if quickly is not None:
+            return quickly
+    frames = np.empty(len(correlations), _FRAME)
+    frames["length"] = SENT_ANSWER_BYTES - 4
+    frames["opcode"] = _SEND
+    frames["flags"] = Flag.ANSWER
+    frames["header_bytes"] = _HEADER.size
+    frames["offset_tag"] = _OFFSET_TAG
+    frames["timestamp_tag"] = _TIMESTAMP_TAG
+    try:
+        frames["correlation"] = correlations
+        frames["queue_offset"] = offsets
+        frames["store_timestamp"] = store_timestamp
+    except OverflowError as error:
+        raise InvalidArgumentError(f"an answer's numbers are too large for it: {error}") from None
+    return frames.tobytes()

@@ -89,14 +89,16 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_RUNS_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
     group_offset: GroupOffset
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ...) -> None: ...
+    producer_runs: ProducerRuns
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ...) -> None: ...
 
 class Topic(_message.Message):
     __slots__ = ("topic_id", "name", "queues", "deleted")
@@ -133,3 +135,21 @@ class GroupOffset(_message.Message):
     queue_id: int
     offset: int
     def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ProducerRuns(_message.Message):
+    __slots__ = ("producer_id", "topic_id", "queue_id", "first", "lengths", "offset_steps", "time_steps")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    TIME_STEPS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    topic_id: int
+    queue_id: int
+    first: int
+    lengths: _containers.RepeatedScalarFieldContainer[int]
+    offset_steps: _containers.RepeatedScalarFieldContainer[int]
+    time_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, producer_id: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., offset_steps: _Optional[_Iterable[int]] = ..., time_steps: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -16,9 +16,10 @@ from litemq.format.record import encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State
+from litemq.storage.state.producers import Touched
 from litemq.types import Record, RecordKind, check_name
 
-__all__ = ["Batch", "Stamped", "commit_of", "control_batch", "creation_of", "deletion_of", "sent_batch", "stamp"]
+__all__ = ["Batch", "Stamped", "commit_of", "control_batch", "creation_of", "deletion_of", "sent_batch", "stamp", "took"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -101,6 +102,16 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
     )
     entries = queue_entries(batch.columns, runs, commitlog_offsets=log_offsets, store_timestamps=store_timestamp)
     return Stamped(keys, firsts, nexts, queue_offsets, entries, bounds)
+
+
+def took(batch: Batch, state: State, stamped: Stamped, store_timestamp: int) -> list[Touched]:
+    """What a batch that was written changes in the sequences of its producers, and in the state."""
+    touched: list[Touched] = []
+    if batch.kind is RecordKind.MESSAGE:
+        producer_ids, sequences = batch.columns.producers
+        if producer_ids.any():
+            touched = state.producers.took(producer_ids, sequences, batch.topic_id, batch.queue_ids, stamped.queue_offsets, store_timestamp)
+    return touched + state.producers.expire(store_timestamp)
 
 
 def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Control:

@@ -26,7 +26,7 @@ from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeErro
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp, took
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
@@ -213,8 +213,7 @@ class DiskStore:
             for key, following in zip(stamped.keys, stamped.nexts, strict=True):
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)
-            ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape).tolist()
-            self.state.producers.took(columns, batch.topic_id, ids, stamped.queue_offsets.tolist(), time)
+            self._changes.took(end, took(batch, self.state, stamped, time))
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:

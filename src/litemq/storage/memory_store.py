@@ -14,7 +14,7 @@ from litemq.errors import OffsetOutOfRangeError, StoreFailedError
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import decode_record
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp
+from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp, took
 from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.storage.store import Appended
@@ -55,8 +55,7 @@ class MemoryStore:
         stamped = stamp(batch, self.state, offsets, self._time, epoch=1)
         for key, following in zip(stamped.keys, stamped.nexts, strict=True):
             self.state.placed(key, following)
-        ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape).tolist()
-        self.state.producers.took(batch.columns, batch.topic_id, ids, stamped.queue_offsets.tolist(), self._time)
+        took(batch, self.state, stamped, self._time)
         queue_ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape)
         places = zip(batch.columns.starts.tolist(), sizes.tolist(), offsets.tolist(), queue_ids.tolist(), strict=True)
         for at, size, offset, queue_id in places:

@@ -17,6 +17,7 @@ from litemq.storage.queues import Queues
 from litemq.storage.snapshot import SnapshotReader
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.changes import Changes
+from litemq.storage.state.producers import Touched
 from litemq.types import RecordKind
 
 __all__ = ["QueueRebuild", "controls_of", "find_snapshot", "read_snapshot", "replay_into_queues", "replay_into_state"]
@@ -71,12 +72,13 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
     columns = window.columns
     end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
     controls = controls_of(columns)
-    # Only a topic that is created again looks at how far queues have come: messages on both sides of it are told apart, no others.
-    cuts = [numbered.number for numbered in controls if numbered.control.HasField("topic_created")]
+    # Only a topic that is created again looks at how far queues have come, and one that is deleted at who has written to them: messages on
+    # both sides of it are told apart, no others.
+    cuts = [numbered.number for numbered in controls if _looks_at_messages(numbered.control)]
     waiting = iter(controls)
     upcoming = next(waiting, None)
     for first, behind in pairwise([0, *cuts, len(columns)]):
-        while upcoming is not None and upcoming.number == first and upcoming.control.HasField("topic_created"):
+        while upcoming is not None and upcoming.number == first and _looks_at_messages(upcoming.control):
             changes.changed(end, state.apply(upcoming.control))
             upcoming = next(waiting, None)
         header = columns.header[first:behind]
@@ -86,9 +88,24 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
             for key, offset in zip(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist()), latest, strict=True):
                 state.placed(key, offset + 1)
                 changes.placed(end, key, offset + 1)
+            changes.took(end, _replay_into_producers(header, state))
         while upcoming is not None and upcoming.number < behind:
             changes.changed(end, state.apply(upcoming.control))
             upcoming = next(waiting, None)
+
+
+def _looks_at_messages(control: Control) -> bool:
+    return control.WhichOneof("change") in {"topic_created", "topic_deleted"}
+
+
+def _replay_into_producers(header: npt.NDArray[np.void], state: State) -> list[Touched]:
+    latest = int(header["store_timestamp"][-1])
+    header = header[(header["producer_id"] != 0) & (header["kind"] == RecordKind.MESSAGE) & (header["origin"] == -1)]
+    touched: list[Touched] = []
+    if header.size:
+        longs = ("sequence", "topic_id", "queue_id", "queue_offset", "store_timestamp")
+        touched = state.producers.took(header["producer_id"].astype(np.uint64), *(header[name].astype(np.int64) for name in longs))
+    return touched + state.producers.expire(latest)
 
 
 class _TakesEntries(Protocol):

@@ -1,11 +1,16 @@
 """Frames come out as they went in, however the stream was cut; what cannot be a frame is refused."""
 
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litemq.errors import ProtocolError
+from litemq.format import native
 from litemq.net.frame import PREFIX_BYTES, Frame, FrameReader, frame_prefix
+
+pytestmark = pytest.mark.usefixtures("codec")
 
 FRAMES = st.lists(
     st.builds(
@@ -58,3 +63,86 @@ def test_what_cannot_be_a_frame_is_refused(length: int, header: int) -> None:
     reader.feed(length.to_bytes(4, "big") + bytes(8) + header.to_bytes(4, "big"))
     with pytest.raises(ProtocolError, match="at most 1000"):
         reader.frames(1)
+
+
+def test_frames_are_taken_in_portions() -> None:
+    reader = FrameReader(1000)
+    reader.feed(_bytes([Frame(number, 1, 0, b"", bytes(100)) for number in range(10)]) + bytes(3))
+    found = [frame.correlation for _ in range(5) for frame in reader.frames(2)]
+    assert found == list(range(10))
+    assert (reader.frames(2), reader.buffered) == ([], 3)
+
+
+def test_a_frame_that_is_cut_waits_for_its_rest() -> None:
+    reader = FrameReader(1000)
+    stream = _bytes([Frame(1, 1, 0, b"h", b"a" * 100), Frame(2, 1, 0, b"h", b"b" * 100)])
+    reader.feed(stream[:150])
+    assert [frame.correlation for frame in reader.frames(9)] == [1]
+    reader.feed(stream[150:-1])
+    assert reader.frames(9) == []
+    reader.feed(stream[-1:])
+    assert reader.frames(9) == [Frame(2, 1, 0, b"h", b"b" * 100)]
+    assert reader.buffered == 0
+
+
+STREAMS = st.tuples(FRAMES, st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), max_size=3), st.binary(max_size=30))
+
+
+@settings(max_examples=300)
+@given(STREAMS, st.data())
+def test_both_ways_find_the_same_frames(streams: tuple[list[Frame], list[tuple[int, int]], bytes], data: st.DataObject) -> None:
+    if not native.enabled:
+        return
+    frames, changes, behind = streams
+    stream = bytearray(_bytes(frames) + behind)
+    for at, value in changes if stream else []:
+        stream[at % len(stream)] = value
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=3)))
+    pieces = [bytes(stream[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    most = data.draw(st.integers(1, 4))
+    with pytest.MonkeyPatch.context() as patch:
+        quick = _read(pieces, most)
+        patch.setattr(native, "enabled", False)
+        assert quick == _read(pieces, most)
+
+
+def _read(pieces: list[bytes], most: int) -> list[object]:
+    """All that a reader says of some pieces."""
+    reader = FrameReader(400)
+    said: list[object] = []
+    for piece in pieces:
+        reader.feed(piece)
+        try:
+            while frames := reader.frames(most):
+                said.append(frames)
+        except ProtocolError as error:
+            said.append(str(error))
+        said.append(reader.buffered)
+    return said
+
+
+def test_equal_headers_are_one_object(codec: str) -> None:
+    if codec != "native":
+        pytest.skip("this is about the loop")
+    reader = FrameReader(1000)
+    reader.feed(
+        _bytes([Frame(number, 1, 0, header, b"x" * 9) for number, header in enumerate([b"orders", b"orders", b"others", b"others"])])
+    )
+    first, second, third, fourth = reader.frames(4)
+    assert first.header is second.header
+    assert third.header is fourth.header
+    assert type(first) is Frame
+    assert hash(first) == hash(tuple(first))
+
+
+def test_the_loop_begins_inside_its_bytes(codec: str) -> None:
+    if codec != "native":
+        pytest.skip("this is about the loop")
+    assert native.loops.split_frames(bytes(4), 4, 9, 1000, Frame) == ([], 4, PREFIX_BYTES)
+    for begin in (-1, 5, 2**62):
+        with pytest.raises(IndexError):
+            native.loops.split_frames(bytes(4), begin, 9, 1000, Frame)
+    wrong: list[Any] = [(bytearray(4), Frame), (bytes(4), tuple), (bytes(4), int), (bytes(4), None)]
+    for data, frame_type in wrong:
+        with pytest.raises(TypeError):
+            native.loops.split_frames(data, 0, 9, 1000, frame_type)

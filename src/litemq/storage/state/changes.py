@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Queue, Row
 from litemq.storage.state.machine import QueueKey, State
+from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
 
 __all__ = ["Changes"]
@@ -21,16 +22,27 @@ class _QueueRange(NamedTuple):
     next: int
 
 
+class _Sequences(NamedTuple):
+    """Pages of producers' sequences, made into rows only when they are taken: as they were here, whatever was appended to them since."""
+
+    touched: list[Touched]
+
+
 class Changes:
     """Filled by the writer, emptied by one other thread."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._waiting: deque[tuple[int, list[Row] | _QueueRange]] = deque()  # with the log offset at which the record ends
+        self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences]] = deque()  # with the log offset at which the record ends
 
     def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
         """A queue grew by records that end at log offset ``end``."""
         self._waiting.append((end, _QueueRange(key, self._state.least.get(key, 0), next_offset)))
+
+    def took(self, end: int, touched: list[Touched]) -> None:
+        """Records that end at ``end`` changed pages of producers' sequences."""
+        if touched:
+            self._waiting.append((end, _Sequences(touched)))
 
     def changed(self, end: int, rows: list[Row]) -> None:
         """A control record that ends at ``end`` changed some rows."""
@@ -41,11 +53,15 @@ class Changes:
         """The rows as the records up to ``confirmed`` left them, each once; they wait no longer."""
         rows: dict[bytes, Row] = {}
         ranges: dict[QueueKey, _QueueRange] = {}
+        pages: dict[tuple[tuple[int, int, int], int], Touched] = {}
         waiting = self._waiting
         while waiting and waiting[0][0] <= confirmed:
             change = waiting.popleft()[1]
             if isinstance(change, _QueueRange):
                 ranges[change.key] = change
+                continue
+            if isinstance(change, _Sequences):
+                pages.update(((touched[0], touched[1][0]), touched) for touched in change.touched)
                 continue
             for row in change:
                 if row.HasField("queue"):
@@ -53,7 +69,13 @@ class Changes:
                     ranges[key] = _QueueRange(key, row.queue.least, row.queue.next)
                 else:
                     rows[row_key(row)] = row
+                    if row.HasField("producer_runs"):
+                        runs = row.producer_runs
+                        pages.pop(((runs.producer_id, runs.topic_id, runs.queue_id), runs.first), None)
         for key, least, following in ranges.values():
             row = Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=least, next=following))
+            rows[row_key(row)] = row
+        for touched in pages.values():
+            row = runs_row(touched)
             rows[row_key(row)] = row
         return rows.items()

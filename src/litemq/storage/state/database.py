@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Self
 from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import Row
+from litemq.storage.state.rows import is_gone
 
 __all__ = ["SIDE_FILES", "StateDatabase", "StoredState"]
 
@@ -81,20 +82,27 @@ class StateDatabase:
         return StoredState(applied, [Row.FromString(row) for _, row, _ in rest])
 
     def commit(self, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
-        """Put rows in, and with them the log offset up to which all of it is true now."""
-        serialized = [(key, row.SerializeToString(deterministic=True)) for key, row in rows]
+        """Put rows in, take those out that are gone, and put with them the log offset up to which all of it is true now."""
+        gone: list[bytes] = []
+        serialized: list[tuple[bytes, bytes]] = []
+        for key, row in rows:
+            if is_gone(row):
+                gone.append(key)
+            else:
+                serialized.append((key, row.SerializeToString(deterministic=True)))
         new = [(key, value, crc32c(value, crc32c(key))) for key, value in serialized]
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         try:
             account = execute("SELECT row FROM rows WHERE key = x''").fetchone()
             _, count, total = _ACCOUNT.unpack(account[0]) if account is not None else (0, 0, 0)
-            for old in self._checksums([key for key, _, _ in new]):
+            for old in self._checksums([*(key for key, _, _ in new), *gone]):
                 count -= 1
                 total -= old
             count += len(new)
             total = (total + sum(crc for _, _, crc in new)) & _MASK
             packed = _ACCOUNT.pack(applied, count, total)
+            self._connection.executemany("DELETE FROM rows WHERE key = ?", [(key,) for key in gone])
             put = "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET row = excluded.row, crc = excluded.crc"
             self._connection.executemany(put, [*new, (b"", packed, crc32c(packed, crc32c(b"")))])
             execute("COMMIT")

@@ -1,6 +1,6 @@
-"""What a broker knows besides its messages: topics, queues and the offsets of groups.
+"""What a broker knows besides its messages: topics, queues, the offsets of groups and the sequences of producers.
 
-A pure state machine: each change is a record in the log first, and ``apply`` is all that happens here. The same records give the same
+A pure state machine: each change is a record in the log first, and taking it in is all that happens here. The same records give the same
 state, whoever applies them and whenever; ``rows`` is the whole of it, for a snapshot.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Control, GroupOffset, Queue, Row, Topic
-from litemq.storage.state.producers import Producers
+from litemq.storage.state.producers import Producers, runs_row
 
 __all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "FIRST_FREE_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
 
@@ -36,7 +36,7 @@ class QueueKey(NamedTuple):
 
 
 class State:
-    """Everything that control records have said so far, and each queue's range."""
+    """Everything that control records have said so far, each queue's range, and what producers have sent."""
 
     def __init__(self) -> None:
         self.topics: dict[int, TopicFacts] = {CONTROL_TOPIC_ID: TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1)}
@@ -45,7 +45,6 @@ class State:
         self.least: dict[QueueKey, int] = {}
         self.next: dict[QueueKey, int] = {}
         self.group_offsets: dict[tuple[str, QueueKey], int] = {}
-
         self.producers = Producers()
 
     @property
@@ -65,7 +64,7 @@ class State:
                 if facts is None:
                     return []
                 self.topics[facts.topic_id] = facts._replace(deleted=True)
-                return [self._topic_row(facts.topic_id)]
+                return [self._topic_row(facts.topic_id), *map(runs_row, self.producers.forget_topic(facts.topic_id))]
             case "offsets_committed":
                 for offset in control.offsets_committed.offsets:
                     self._put_offset(offset)
@@ -118,6 +117,7 @@ class State:
         other = State()
         other.topics, other.topic_ids = dict(self.topics), dict(self.topic_ids)
         other.least, other.next, other.group_offsets = dict(self.least), dict(self.next), dict(self.group_offsets)
+        other.producers = self.producers.copy()
         return other
 
     def rows(self) -> Iterator[Row]:
@@ -127,6 +127,7 @@ class State:
         for group, key in sorted(self.group_offsets):
             offset = self.group_offsets[group, key]
             yield Row(group_offset=GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset))
+        yield from self.producers.rows()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row]) -> State:
@@ -140,4 +141,6 @@ class State:
                     state.least[key], state.next[key] = row.queue.least, row.queue.next
                 case "group_offset":
                     state._put_offset(row.group_offset)
+                case "producer_runs":
+                    state.producers.put(row.producer_runs)
         return state

@@ -1,0 +1,202 @@
+/* What the files of the extension share: the layout of a record, its bytes and checksum, and how long loops let go of the lock. */
+#ifndef LITEMQ_NATIVE_H
+#define LITEMQ_NATIVE_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Names that the files share are nobody else's: other libraries of the process may have the same. */
+#pragma GCC visibility push(hidden)
+
+/* The layout: see record.py. */
+enum {
+    FIXED_BYTES = 144,
+    PRODUCER_CRC_AT = 8,
+    STAMP_AT = 12,
+    STAMPED_BYTES_AT = 16,
+    COMMITLOG_OFFSET_AT = 16,
+    QUEUE_OFFSET_AT = 24,
+    STORE_TIMESTAMP_AT = 32,
+    ORIGIN_AT = 40,
+    TOPIC_ID_AT = 48,
+    QUEUE_ID_AT = 52,
+    KIND_AT = 60,
+    CONSUME_COUNT_AT = 62,
+    PRODUCER_BYTES_AT = 64,
+    BORN_TIMESTAMP_AT = 64,
+    DELAY_TIME_AT = 72,
+    EXPIRE_AT_AT = 80,
+    PRODUCER_ID_AT = 88,
+    SEQUENCE_AT = 96,
+    TAG_HASH_AT = 104,
+    FLAGS_AT = 108,
+    TYPE_AT = 112,
+    PRIORITY_AT = 113,
+    RELIABILITY_AT = 114,
+    SHORT_LENGTHS_AT = 116,
+    LONG_LENGTHS_AT = 128,
+};
+#define MAGIC 0x4C4D5102u
+#define SEVERAL_TAGS 0xFFFFFFFFu
+enum { CODEC_MASK = 7, ENCRYPTED = 8 };
+
+/* The limits: see limits.py and types.py. */
+#define LATEST_TIME_MS 253402300799999u
+enum {
+    MAX_MESSAGE_ID_BYTES = 64,
+    MAX_TOPIC_BYTES = 134,
+    MAX_TAGS = 64,
+    MAX_TAG_BYTES = 255,
+    MAX_KEYS = 64,
+    MAX_KEY_BYTES = 255,
+    MAX_PROPERTIES_BYTES = 32 * 1024,
+};
+
+/* Bytes ------------------------------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t load_u16(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 8 | at[1];
+}
+
+static inline uint32_t load_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline uint64_t load_u64(const uint8_t *at)
+{
+    return (uint64_t)load_u32(at) << 32 | load_u32(at + 4);
+}
+
+static inline void store_u32(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 24);
+    at[1] = (uint8_t)(value >> 16);
+    at[2] = (uint8_t)(value >> 8);
+    at[3] = (uint8_t)value;
+}
+
+static inline void store_u64(uint8_t *at, uint64_t value)
+{
+    store_u32(at, (uint32_t)(value >> 32));
+    store_u32(at + 4, (uint32_t)value);
+}
+
+/* A copy that no other thread changes: the compiler may not look at the original again. */
+static inline void read_once(void *copy, const void *original, size_t length)
+{
+    memcpy(copy, original, length);
+    __asm__ volatile("" : : "r"(copy) : "memory");
+}
+
+/* CRC32C ------------------------------------------------------------------------------------------------------------------------ */
+
+extern uint32_t (*advance)(uint32_t crc, const uint8_t *at, size_t length); /* by an instruction, where the processor has one */
+
+/* The checksum of what has the checksum ``before`` and then these bytes; 0 where there is nothing before. */
+static inline uint32_t crc32c(uint32_t before, const uint8_t *at, size_t length)
+{
+    return ~advance(~before, at, length);
+}
+
+/* The interpreter's lock -------------------------------------------------------------------------------------------------------- */
+
+/* A loop over fewer bytes, a tenth of a millisecond, is over before it is this thread's turn again once it has let go of the lock. */
+enum { LONG_LOOP_BYTES = 256 * 1024 };
+
+/* Around a loop over so many bytes: others may run meanwhile, if it takes long. */
+static inline PyThreadState *begin_loop(Py_ssize_t bytes)
+{
+    return bytes > LONG_LOOP_BYTES ? PyEval_SaveThread() : NULL;
+}
+
+static inline void end_loop(PyThreadState *state)
+{
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+}
+
+/* One record -------------------------------------------------------------------------------------------------------------------- */
+
+enum Part { MESSAGE_ID, TOPIC, TRANSACTION_ID, SHARDING_KEY, BORN_HOST, TAGS, KEYS, PROPERTIES, BODY, PARTS };
+
+typedef struct {
+    const uint8_t *bytes;
+    uint8_t fixed[FIXED_BYTES]; /* a copy, read once */
+    int64_t size;
+    int64_t begins[PARTS + 1]; /* counted from the record's first byte; the last is where the body ends */
+} Record;
+
+/* The record at a start, if all of it is there and its parts lie inside it. Nothing else has been checked then. */
+bool find_record(const Py_buffer *buffer, int64_t start, Record *record);
+
+typedef struct {
+    const uint8_t *begin, *end;
+} Span;
+
+static inline Span part_of(const Record *record, enum Part part)
+{
+    return (Span){record->bytes + record->begins[part], record->bytes + record->begins[part + 1]};
+}
+
+static inline int64_t length_of(Span span)
+{
+    return span.end - span.begin;
+}
+
+static inline bool are_same(Span one, Span other)
+{
+    return length_of(one) == length_of(other) && memcmp(one.begin, other.begin, (size_t)length_of(one)) == 0;
+}
+
+/* The next string of a list of them, which then begins behind it; no, where the list has no whole string left. */
+static inline bool next_string(Span *list, Span *string)
+{
+    uint8_t prefix[2];
+
+    if (length_of(*list) < 2)
+        return false;
+    read_once(prefix, list->begin, sizeof prefix);
+    string->begin = list->begin + 2;
+    if (load_u16(prefix) > list->end - string->begin)
+        return false;
+    string->end = string->begin + load_u16(prefix);
+    list->begin = string->end;
+    return true;
+}
+
+/* What a record must be --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool stored; /* stamped by a broker; else as a producer sent it */
+    bool verify_crc;
+    int64_t max_record_bytes;
+} Rules;
+
+/* Whether it surely follows every rule. */
+bool record_is_sound(const Record *record, const Rules *rules);
+
+/* Named tuples ------------------------------------------------------------------------------------------------------------------ */
+
+/* Whether a type is a tuple with names; else an error is set. */
+bool is_named_tuple(PyTypeObject *type);
+
+/* A tuple of a type that has been asked about, which takes over the values, also where it fails. */
+PyObject *named_tuple(PyTypeObject *type, PyObject *const *values, Py_ssize_t count);
+
+/* For Python: see the stub, _native.pyi ----------------------------------------------------------------------------------------- */
+
+PyObject *py_encode(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_decode_messages(PyObject *module, PyObject *args);
+PyObject *py_split_frames(PyObject *module, PyObject *args);
+PyObject *py_pack_sent_answers(PyObject *module, PyObject *args);
+
+#pragma GCC visibility pop
+
+#endif
