@@ -58,11 +58,13 @@ class Peer:
         try:
             async with asyncio.timeout(timeout):
                 await peer._greet(host, port, client_id, tls)
-        except TimeoutError:
-            peer.close()
-            raise ConnectionLostError(f"{peer.address} did not answer within {timeout:g} s") from None
-        except OSError as error:
-            raise ConnectionLostError(f"cannot reach {peer.address}: {error.strerror or error}") from error
+        except BaseException as error:
+            peer.close()  # whoever no longer waits for the greeting leaves no socket behind
+            if isinstance(error, TimeoutError):
+                raise ConnectionLostError(f"{peer.address} did not answer within {timeout:g} s") from None
+            if isinstance(error, OSError | UnicodeError):  # a name that cannot even be looked up
+                raise ConnectionLostError(f"cannot reach {peer.address}: {getattr(error, 'strerror', None) or error}") from error
+            raise
         peer._ping_interval = ping_interval
         peer._pinging = peer._loop.call_later(ping_interval, peer._ping)
         return peer

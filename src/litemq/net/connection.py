@@ -32,7 +32,9 @@ class Connection(asyncio.Protocol):
         lost: Callable[[Connection, LiteMQError], None],
         *,
         max_frame_bytes: int,
+        made: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
+        self._made = made
         self._received = received
         self._lost = lost
         self._reader = FrameReader(max_frame_bytes)
@@ -52,6 +54,7 @@ class Connection(asyncio.Protocol):
         stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
         stream.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
         self._transport = stream
+        self._made(self)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()

@@ -107,7 +107,8 @@ class FrameServer:
             )
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._connect, host, port, ssl=tls, backlog=1024)
+            handshake = self._limits.handshake_timeout_ms / 1000 if tls is not None else None
+            self._server = await loop.create_server(self._connect, host, port, ssl=tls, ssl_handshake_timeout=handshake, backlog=1024)
         except OSError as error:
             raise InvalidArgumentError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         self._sweeping = asyncio.create_task(self._sweep())
@@ -115,9 +116,11 @@ class FrameServer:
         return str(address[0]), int(address[1])
 
     def _connect(self) -> Connection:
-        connection = Connection(self._received, self._lost, max_frame_bytes=self._limits.max_frame_bytes)
+        return Connection(self._received, self._lost, max_frame_bytes=self._limits.max_frame_bytes, made=self._begin)
+
+    def _begin(self, connection: Connection) -> None:
+        # Not before: of a TLS handshake that fails, nobody would hear the end.
         self._sessions[connection] = Session(connection)
-        return connection
 
     def _lost(self, connection: Connection, reason: LiteMQError) -> None:
         session = self._sessions.pop(connection, None)

@@ -16,6 +16,7 @@ from litemq.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
+from litemq.net import event_loop
 from litemq.net.client import Peer
 from litemq.net.failures import decode_failure
 from litemq.net.frame import Frame, FrameReader, frame_prefix
@@ -23,6 +24,14 @@ from litemq.net.server import FrameServer, ServerLimits, Session
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 ECHO, FAIL, NEVER, LARGE, LATER = 100, 101, 102, 103, 104
+
+
+@pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
+def _each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test on the loop that servers run on, and on the one that there is everywhere."""
+    if request.param == "uvloop":
+        pytest.importorskip("uvloop")
+        monkeypatch.setattr(asyncio, "run", event_loop.run)
 
 
 class Echo:
@@ -196,6 +205,32 @@ def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
         stuck.close()
 
     _run(test)
+
+
+def test_a_connect_that_is_given_up_leaves_no_socket_behind() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            connecting = asyncio.create_task(Peer.connect(*silent.getsockname(), client_id="me"))
+            other, _ = await asyncio.to_thread(silent.accept)
+            with other:
+                await asyncio.sleep(0.05)
+                connecting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await connecting
+                other.setblocking(False)
+                loop = asyncio.get_running_loop()
+                while await asyncio.wait_for(loop.sock_recv(other, 1000), 5):
+                    pass  # HELLO, and then the end
+
+    asyncio.run(main())
+
+
+def test_a_name_that_cannot_be_looked_up() -> None:
+    async def main() -> None:
+        with pytest.raises(ConnectionLostError, match="cannot reach"):
+            await Peer.connect("x" * 70, 1, client_id="me")
+
+    asyncio.run(main())
 
 
 def test_nobody_listens_to_the_world_by_accident() -> None:

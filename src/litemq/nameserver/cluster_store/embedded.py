@@ -1,0 +1,145 @@
+"""The facts of one NameServer in a SQLite file, with nothing else to install.
+
+A commit is in the file when it returns, and stays there when the process is killed. It is not synced: a power cut leaves an earlier one.
+A damaged file is set aside and a new one begun, because the brokers say it all again within a heartbeat; that is better than a
+NameServer that does not start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from litemq.errors import CorruptStoreError, DiskFullError, StorageError, StoreLockedError
+from litemq.format.crc import crc32c
+from litemq.nameserver.cluster_store.store import StoredBroker
+from litemq.proto.wire_pb2 import BrokerFacts
+
+__all__ = ["EmbeddedStore"]
+
+_LOG = logging.getLogger(__name__)
+_SCHEMA: Final = files("litemq.nameserver.cluster_store").joinpath("schema.sql").read_text("utf-8")
+_VERSION: Final = 1
+_SIDE_FILES: Final = ("", "-wal", "-shm", "-journal")
+_DAMAGED: Final = ".damaged"
+# What says nothing about the bytes. (A file that could be opened for writing and is "read-only" to SQLite has a damaged header.)
+_NO_DAMAGE: Final = {sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+
+
+class EmbeddedStore:
+    """Has its file to itself: a second NameServer on it is refused. Without a path it is in memory, and gone with the process."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        try:
+            self._connection = self._open()
+        except CorruptStoreError as error:
+            self._set_aside(error)
+            self._connection = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            name = ":memory:"
+        else:
+            name = str(self._path)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))  # SQLite would let others read it
+            except OSError as error:
+                raise StorageError(
+                    f"cannot open {name}: {error.strerror}. Choose another data_path, or give this user the right to write"
+                ) from error
+        with self._explained():
+            connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=0.2)
+        try:
+            with self._explained():
+                connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")
+                self._check_version(connection)
+                connection.execute("BEGIN IMMEDIATE")  # from here on the file is this process's own
+                connection.execute(_SCHEMA)
+                connection.execute(f"PRAGMA user_version={_VERSION}")
+                connection.execute("COMMIT")
+            self._read(connection)  # damage is found now, not later
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise StorageError(
+                f"{self._path} is of version {version}, this program knows {_VERSION}: upgrade it, or choose another data_path"
+            )
+
+    def _read(self, connection: sqlite3.Connection) -> list[StoredBroker]:
+        with self._explained():
+            rows = connection.execute("SELECT name, facts, silent, crc FROM brokers ORDER BY name").fetchall()
+        return [self._checked(*row) for row in rows]
+
+    def _checked(self, name: object, facts: object, silent: object, crc: object) -> StoredBroker:
+        if not (isinstance(facts, bytes) and silent in (0, 1) and crc == _crc(facts, bool(silent))):
+            raise CorruptStoreError(str(self._path), 0, f"the checksum of broker {name!r} does not fit")
+        try:
+            broker = StoredBroker(BrokerFacts.FromString(facts), bool(silent))
+        except DecodeError as error:
+            raise CorruptStoreError(str(self._path), 0, f"broker {name!r} cannot be read: {error}") from error
+        if broker.facts.name != name:
+            raise CorruptStoreError(str(self._path), 0, f"broker {broker.facts.name!r} stands under {name!r}")
+        return broker
+
+    def _set_aside(self, reason: CorruptStoreError) -> None:
+        if self._path is None:
+            raise reason
+        aside = self._path.with_name(self._path.name + _DAMAGED)
+        _LOG.error("%s. It is set aside as %s and begun anew: the brokers will register again", reason, aside.name)
+        for suffix in _SIDE_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.with_name(self._path.name + suffix).replace(self._path.with_name(aside.name + suffix))
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """SQLite's errors in the words of this library."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeError) as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise StoreLockedError(f"another NameServer has {self._path} open: stop it, or choose another data_path") from error
+            if code == sqlite3.SQLITE_FULL:
+                raise DiskFullError(f"there is no room to write {self._path}: free some space") from error
+            if code in _NO_DAMAGE or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DIRECTORY:
+                raise StorageError(f"cannot use {self._path}: {error}") from error
+            raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
+
+    # ---------------------------------------------------------------------------------------------------------------------------
+
+    def brokers(self) -> list[StoredBroker]:
+        return self._read(self._connection)
+
+    def put_broker(self, broker: StoredBroker) -> None:
+        facts = broker.facts.SerializeToString(deterministic=True)
+        row = (broker.facts.name, facts, int(broker.silent), _crc(facts, broker.silent))
+        with self._explained():
+            self._connection.execute("INSERT OR REPLACE INTO brokers VALUES (?, ?, ?, ?)", row)
+
+    def remove_broker(self, name: str) -> None:
+        with self._explained():
+            self._connection.execute("DELETE FROM brokers WHERE name = ?", (name,))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _crc(facts: bytes, silent: bool) -> int:
+    return crc32c(b"\1" if silent else b"\0", crc32c(facts))

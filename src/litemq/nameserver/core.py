@@ -1,0 +1,251 @@
+"""The NameServer: brokers say where they are and what they have, clients ask who has a topic.
+
+All of it is in memory and changed on one thread; the cluster store has what must be there after a restart. A heartbeat is a change in
+memory alone. Nothing hangs on a connection: that one ends says nothing about whether clients reach the broker, so only silence counts.
+
+A name belongs to one broker. One that started later takes the name over: it is the same broker restarted, or the operator's latest word.
+One that started earlier is refused as long as the later one is alive, and told so, since two brokers of one name would share its routes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from litemq.clock import Clock, SystemClock
+from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, StorageError
+from litemq.nameserver.cluster_store.store import ClusterStore, StoredBroker
+from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.facts import check_facts, check_topic
+from litemq.nameserver.liveness import Liveness
+from litemq.nameserver.routes import Routes
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import BrokerFacts, BrokersAnswer, BrokerState, Heartbeat, Opcode, Registered, TopicRequest
+
+__all__ = ["Caller", "NameServer", "NameServerStatistics"]
+
+_LOG = logging.getLogger(__name__)
+_MS = 1_000_000
+
+
+class Caller(Protocol):
+    """Who asks: one connection, whatever carries it."""
+
+    def answer(self, frame: Frame, header: bytes) -> None:
+        """Answer a request."""
+
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
+        """Answer a request with an error."""
+
+
+class _Known:
+    """A broker as it last registered."""
+
+    __slots__ = ("facts", "said", "topics")
+
+    def __init__(self, facts: BrokerFacts) -> None:
+        self.said = facts.SerializeToString(deterministic=True)  # a broker that says the same again changes nothing
+        self.topics = len(facts.topics)
+        self.facts = BrokerFacts(  # without the topics: those are in the routes
+            name=facts.name,
+            host=facts.host,
+            port=facts.port,
+            started_at=facts.started_at,
+            default_durability=facts.default_durability,
+            software=facts.software,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerStatistics:
+    """What a NameServer knows, counted."""
+
+    alive: int
+    silent: int
+    topics: int
+    placements: int
+    unsaved: int
+
+
+class NameServer:
+    """Answers brokers and clients; ``look`` is to be called every ``look_interval_ms``."""
+
+    def __init__(self, store: ClusterStore, limits: NameServerLimits | None = None, clock: Clock | None = None) -> None:
+        self._store = store
+        self._limits = limits or NameServerLimits()
+        self._clock = clock or SystemClock()
+        self._liveness = Liveness(self._limits.lease_ms * _MS, self._limits.look_interval_ms * _MS, self._clock.elapsed_ns())
+        self._routes = Routes()
+        self._brokers: dict[str, _Known] = {}
+        self._placements = 0
+        self._unsaved: set[str] = set()
+        told = {"heartbeat_ms": self._limits.heartbeat_ms, "lease_ms": self._limits.lease_ms}
+        self._welcome = Registered(known=True, **told).SerializeToString()
+        self._who_are_you = Registered(known=False, **told).SerializeToString()
+        self._services: dict[int, Callable[[bytes], bytes]] = {
+            Opcode.REGISTER_BROKER: self._register,
+            Opcode.HEARTBEAT: self._heartbeat,
+            Opcode.DEREGISTER_BROKER: self._deregister,
+            Opcode.FETCH_ROUTE: self._fetch_route,
+            Opcode.LIST_BROKERS: self._list_brokers,
+        }
+        for broker in store.brokers():
+            self._remember(broker)
+
+    def _remember(self, broker: StoredBroker) -> None:
+        """A broker that was known before this process started. One that was alive then has a lease to be heard (see liveness)."""
+        name, now = broker.facts.name, self._clock.elapsed_ns()
+        known = self._brokers[name] = _Known(broker.facts)
+        self._placements += known.topics
+        if broker.silent:
+            self._liveness.was_silent(name, now)
+        else:
+            self._liveness.registered(name, now)
+            self._routes.place(broker.facts, {topic.topic: topic.queues for topic in broker.facts.topics})
+
+    def handle(self, caller: Caller, frames: list[Frame]) -> None:
+        """Answer requests, in their order."""
+        for frame in frames:
+            try:
+                service = self._services.get(frame.opcode)
+                if service is None:
+                    raise ProtocolError(f"a NameServer does not know opcode {frame.opcode}: is this the address of a broker?")
+                caller.answer(frame, service(frame.header))
+            except DecodeError as error:
+                caller.refuse(frame, ProtocolError(f"the header of opcode {frame.opcode} cannot be read: {error}"))
+            except LiteMQError as error:
+                caller.refuse(frame, error)
+
+    def gone(self, caller: Caller) -> None:
+        """A connection ended; whoever was behind it may come again."""
+
+    def look(self) -> None:
+        """Take those who fell silent out of the routes, and save what could not be saved before."""
+        for name in self._liveness.fell_silent(self._clock.elapsed_ns()):
+            self._routes.remove(name)
+            _LOG.warning("broker %s was not heard for %g s: it leaves the routes", name, self._limits.lease_ms / 1000)
+            self._save(name)
+        for name in list(self._unsaved):
+            if not self._save(name):
+                break
+
+    def statistics(self) -> NameServerStatistics:
+        alive = self._liveness.alive
+        return NameServerStatistics(alive, len(self._brokers) - alive, len(self._routes.topics), self._placements, len(self._unsaved))
+
+    # What brokers say ----------------------------------------------------------------------------------------------------------
+
+    def _register(self, header: bytes) -> bytes:
+        facts = BrokerFacts.FromString(header)
+        name = facts.name
+        known = self._brokers.get(name)
+        if known is None or known.said != header or not self._liveness.is_alive(name):
+            facts.DiscardUnknownFields()
+            queues = check_facts(facts, self._limits, self._routes.topics)
+            if known is not None and self._liveness.is_alive(name):
+                _check_same_or_later(facts, known.facts)
+            self._make_room(facts, known)
+            if known is None or known.facts.started_at != facts.started_at:
+                _LOG.info("broker %s is at %s:%d", name, facts.host, facts.port)
+            self._placements += len(facts.topics) - (known.topics if known is not None else 0)
+            self._brokers[name] = _Known(facts)
+            self._routes.place(facts, queues)
+            self._liveness.registered(name, self._clock.elapsed_ns())
+            self._save(name)
+        else:
+            self._liveness.heard(name, self._clock.elapsed_ns())
+        return self._welcome
+
+    def _heartbeat(self, header: bytes) -> bytes:
+        beat = Heartbeat.FromString(header)
+        known = self._brokers.get(beat.name)
+        if known is None or not self._liveness.is_alive(beat.name) or beat.started_at > known.facts.started_at:
+            return self._who_are_you
+        if beat.started_at < known.facts.started_at:
+            raise _name_taken(known.facts)
+        self._liveness.heard(beat.name, self._clock.elapsed_ns())
+        return self._welcome
+
+    def _deregister(self, header: bytes) -> bytes:
+        beat = Heartbeat.FromString(header)
+        known = self._brokers.get(beat.name)
+        if known is not None and known.facts.started_at == beat.started_at:  # a late word of its former self changes nothing
+            _LOG.info("broker %s has left", beat.name)
+            self._forget(beat.name)
+        return b""
+
+    # What clients ask ----------------------------------------------------------------------------------------------------------
+
+    def _fetch_route(self, header: bytes) -> bytes:
+        return self._routes.answer(check_topic(TopicRequest.FromString(header).topic))
+
+    def _list_brokers(self, _header: bytes) -> bytes:
+        now = self._clock.elapsed_ns()
+        return BrokersAnswer(brokers=[self._state(name, now) for name in sorted(self._brokers)]).SerializeToString()
+
+    def _state(self, name: str, now: int) -> BrokerState:
+        heard_ms_ago = (now - self._liveness.heard_at(name)) // _MS
+        return BrokerState(facts=self._brokers[name].facts, alive=self._liveness.is_alive(name), heard_ms_ago=heard_ms_ago)
+
+    # ---------------------------------------------------------------------------------------------------------------------------
+
+    def _make_room(self, facts: BrokerFacts, known: _Known | None) -> None:
+        """Forget those who have been silent for longest, if need be; raise where all that is known is alive."""
+        limits = self._limits
+        brokers = len(self._brokers) + (known is None)
+        placements = self._placements + len(facts.topics) - (known.topics if known is not None else 0)
+        victims: list[str] = []
+        for name in self._liveness.silent():
+            if brokers <= limits.max_brokers and placements <= limits.max_placements:
+                break
+            if name != facts.name:
+                victims.append(name)
+                brokers -= 1
+                placements -= self._brokers[name].topics
+        if brokers > limits.max_brokers or placements > limits.max_placements:
+            raise OverloadedError(
+                f"this NameServer knows {len(self._brokers)} brokers and {self._placements} topics on them, and takes {limits.max_brokers} "
+                f"and {limits.max_placements}: there is no room for broker {facts.name}",
+                limits.lease_ms,
+            )
+        for name in victims:
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._placements -= self._brokers.pop(name).topics
+        self._liveness.forgotten(name)
+        self._routes.remove(name)
+        self._save(name)
+
+    def _save(self, name: str) -> bool:
+        """Bring the store up to date with a broker. What cannot be written is tried again; until then the routes are right without it."""
+        known = self._brokers.get(name)
+        try:
+            if known is None:
+                self._store.remove_broker(name)
+            else:
+                self._store.put_broker(StoredBroker(BrokerFacts.FromString(known.said), not self._liveness.is_alive(name)))
+        except StorageError as error:
+            if not self._unsaved:
+                _LOG.error("what brokers say is not saved: %s", error)
+            self._unsaved.add(name)
+            return False
+        self._unsaved.discard(name)
+        return True
+
+
+def _check_same_or_later(facts: BrokerFacts, alive: BrokerFacts) -> None:
+    same = (facts.started_at, facts.host, facts.port) == (alive.started_at, alive.host, alive.port)
+    if not same and facts.started_at <= alive.started_at:
+        raise _name_taken(alive)
+
+
+def _name_taken(alive: BrokerFacts) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the broker name {alive.name} is taken: the broker at {alive.host}:{alive.port} has it, and started later. "
+        "Give each broker a name of its own (broker_name), or stop the other one"
+    )

@@ -1,0 +1,85 @@
+"""Which brokers have a topic: the answers to clients, kept as bytes until something about them changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from litemq.proto.wire_pb2 import BrokerFacts, BrokerRoute, RouteAnswer
+
+__all__ = ["Routes"]
+
+_NO_ROUTE = RouteAnswer().SerializeToString()
+
+
+class _Address(NamedTuple):
+    """What a client is told of a broker, besides its queues."""
+
+    host: str
+    port: int
+    default_durability: int
+
+
+class Routes:
+    """The brokers that are alive, by topic. Who is silent has no place here."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[str, _Address] = {}
+        self._topics: dict[str, dict[str, int]] = {}  # topic -> broker -> queues
+        self._of_broker: dict[str, frozenset[str]] = {}
+        self._names: dict[str, str] = {}  # one string a topic, however many brokers say its name
+        self._answers: dict[str, bytes] = {}
+
+    @property
+    def topics(self) -> AbstractSet[str]:
+        """Those that have a route."""
+        return self._topics.keys()
+
+    def place(self, facts: BrokerFacts, queues: Mapping[str, int]) -> None:
+        """A broker is alive and has these queues, by topic, and no longer those that it had before."""
+        name = facts.name
+        share = self._names.setdefault
+        queues = {share(topic, topic): count for topic, count in queues.items()}
+        address = _Address(facts.host, facts.port, facts.default_durability)
+        before = self._of_broker.get(name, frozenset())
+        moved = self._addresses.get(name) != address
+        self._addresses[name] = address
+        for topic in before - queues.keys():
+            self._take_out(topic, name)
+        for topic, count in queues.items():
+            brokers = self._topics.get(topic)
+            if brokers is None:
+                brokers = self._topics[topic] = {}
+            if moved or brokers.get(name) != count:
+                brokers[name] = count
+                self._answers.pop(topic, None)
+        self._of_broker[name] = frozenset(queues)
+
+    def remove(self, name: str) -> None:
+        """A broker is gone; if it was not there, nothing happens."""
+        for topic in self._of_broker.pop(name, ()):
+            self._take_out(topic, name)
+        self._addresses.pop(name, None)
+
+    def _take_out(self, topic: str, name: str) -> None:
+        brokers = self._topics[topic]
+        del brokers[name]
+        self._answers.pop(topic, None)
+        if not brokers:
+            del self._topics[topic], self._names[topic]
+
+    def answer(self, topic: str) -> bytes:
+        """A serialized ``RouteAnswer``, its brokers by name; without any where nobody alive has the topic."""
+        answer = self._answers.get(topic)
+        if answer is None:
+            brokers = self._topics.get(topic)
+            if brokers is None:
+                return _NO_ROUTE  # kept nowhere: anybody can ask for any name
+            routes = [self._route(name, brokers[name]) for name in sorted(brokers)]
+            answer = self._answers[self._names[topic]] = RouteAnswer(brokers=routes).SerializeToString()
+        return answer
+
+    def _route(self, name: str, queues: int) -> BrokerRoute:
+        host, port, default_durability = self._addresses[name]
+        return BrokerRoute(name=name, host=host, port=port, queues=queues, default_durability=default_durability)

@@ -1,0 +1,51 @@
+"""A NameServer's process, from top to bottom: open the store, listen, look for the silent, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from litemq import __version__
+from litemq.nameserver.cluster_store.embedded import EmbeddedStore
+from litemq.nameserver.core import NameServer
+from litemq.net.server import FrameServer
+from litemq.server.nameserver_config import NameServerConfig
+
+__all__ = ["STORE_FILE", "run_nameserver"]
+
+_LOG = logging.getLogger(__name__)
+STORE_FILE: Final = "cluster.db"
+
+
+async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+    """Serve until ``stop`` is set. ``ready`` is called with the address once brokers and clients can connect."""
+    with contextlib.closing(EmbeddedStore(Path(config.data_path) / STORE_FILE)) as store:
+        names = NameServer(store, config.limits)
+        server = FrameServer(names.handle, software=f"litemq {__version__}", gone=names.gone)
+        try:
+            host, port = await server.start(config.host, config.port, insecure=config.insecure)
+            async with asyncio.TaskGroup() as background:
+                looking = background.create_task(_look_for_the_silent(names, config.route_update_interval_ms / 1000))
+                ready(host, port)
+                await stop.wait()
+                looking.cancel()
+        finally:
+            await _close(server, config.shutdown_timeout_ms / 1000)
+
+
+async def _look_for_the_silent(names: NameServer, interval: float) -> None:
+    while True:
+        await asyncio.sleep(interval)
+        names.look()
+
+
+async def _close(server: FrameServer, most: float) -> None:
+    try:
+        async with asyncio.timeout(most):
+            await server.close()
+    except TimeoutError:
+        _LOG.warning("connections did not end within %g s and were cut off", most)

@@ -1,0 +1,291 @@
+"""The NameServer, asked without sockets: lives of brokers, restarts of either side, and what is refused."""
+
+import contextlib
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, StorageError
+from litemq.nameserver.cluster_store.embedded import EmbeddedStore
+from litemq.nameserver.cluster_store.store import StoredBroker
+from litemq.nameserver.config import NameServerLimits
+from litemq.nameserver.core import NameServerStatistics
+from litemq.proto.wire_pb2 import BrokerFacts, Opcode, TopicQueues
+from support.names import Names, broker_facts
+
+
+def test_a_broker_is_in_the_routes_while_it_is_heard() -> None:
+    names = Names()
+    assert not names.heartbeat("a")
+    told = names.register(broker_facts("a", orders=4))
+    assert (told.known, told.heartbeat_ms, told.lease_ms) == (True, 1000, 5000)
+    for _ in range(10):
+        names.pass_time(1)
+        assert names.heartbeat("a")
+    names.pass_time(4.9)
+    assert names.route("orders") == {"a": 4}
+    names.pass_time(0.5)
+    assert names.route("orders") == {}
+    state = names.brokers()["a"]
+    assert (state.alive, state.heard_ms_ago) == (False, 5400)
+    assert not names.heartbeat("a")  # it must say everything again
+    names.register(broker_facts("a", orders=4))
+    assert names.route("orders") == {"a": 4}
+    assert names.brokers()["a"].alive
+
+
+def test_a_broker_that_deregisters_is_gone_at_once() -> None:
+    names = Names()
+    names.register(broker_facts("a", orders=4))
+    names.register(broker_facts("b", orders=1))
+    names.deregister("a")
+    names.deregister("never there")
+    assert names.route("orders") == {"b": 1}
+    assert list(names.brokers()) == ["b"]
+    assert [broker.facts.name for broker in names.store.brokers()] == ["b"]
+
+
+def test_registering_again_says_what_is_there_now() -> None:
+    names = Names()
+    names.register(broker_facts("a", orders=4, logs=1))
+    names.register(broker_facts("a", orders=4, mails=2))
+    assert (names.route("orders"), names.route("logs"), names.route("mails")) == ({"a": 4}, {}, {"a": 2})
+    assert names.server.statistics() == NameServerStatistics(alive=1, silent=0, topics=2, placements=2, unsaved=0)
+
+
+def test_topics_of_the_brokers_own_have_routes_too() -> None:
+    names = Names()
+    facts = broker_facts("a")
+    facts.topics.add(topic="%RETRY%group-1", queues=1)
+    names.register(facts)
+    assert names.route("%RETRY%group-1") == {"a": 1}
+
+
+def test_a_list_of_brokers_leaves_their_topics_out() -> None:
+    names = Names()
+    names.register(broker_facts("a", orders=4))
+    facts = names.brokers()["a"].facts
+    assert not facts.topics
+    assert (facts.host, facts.port, facts.software, facts.default_durability) == ("127.0.0.1", 10911, "test", 2)
+
+
+# Two brokers of one name --------------------------------------------------------------------------------------------------------
+
+
+def test_a_restarted_broker_takes_its_name_over() -> None:
+    names = Names()
+    names.register(broker_facts("a", started_at=5, port=1000, orders=4))
+    assert not names.heartbeat("a", started_at=6)  # it is asked for everything
+    names.register(broker_facts("a", started_at=6, port=2000, orders=4))
+    (route,) = names.route_answer("orders").brokers
+    assert route.port == 2000
+    names.deregister("a", started_at=5)  # its former self's last word comes late
+    assert names.route("orders") == {"a": 4}
+
+
+@pytest.mark.parametrize(("started_at", "port"), [(4, 2000), (4, 1000), (5, 2000)])
+def test_one_that_is_not_later_is_refused_while_the_other_is_alive(started_at: int, port: int) -> None:
+    names = Names()
+    names.register(broker_facts("a", started_at=5, port=1000, orders=4))
+    other = broker_facts("a", started_at=started_at, port=port, orders=1)
+    with pytest.raises(InvalidArgumentError, match=r"the broker at 127\.0\.0\.1:1000 has it.*broker_name"):
+        names.register(other)
+    if started_at < 5:
+        with pytest.raises(InvalidArgumentError, match="is taken"):
+            names.heartbeat("a", started_at=started_at)
+    assert names.route("orders") == {"a": 4}
+    names.pass_time(5)
+    names.register(other)  # its clock was set back while it was down: a lease later it is let in
+    assert names.route("orders") == {"a": 1}
+
+
+# Restarts of the NameServer -----------------------------------------------------------------------------------------------------
+
+
+def test_a_restarted_nameserver_gives_everybody_a_lease_to_be_heard() -> None:
+    names = Names()
+    for name in ("a", "b", "dead"):
+        names.register(broker_facts(name, orders=1))
+    for _ in range(5):
+        names.pass_time(1)
+        names.heartbeat("a")
+        names.heartbeat("b")
+    assert names.route("orders") == {"a": 1, "b": 1}
+    names.clock.advance(3600)
+    names.restart()
+    assert names.route("orders") == {"a": 1, "b": 1}  # old routes are better than none; who was silent before still is
+    assert not names.heartbeat("dead")
+    names.pass_time(1)
+    assert names.heartbeat("a")
+    names.pass_time(4)
+    assert names.route("orders") == {"a": 1}
+    names.restart()
+    assert names.route("orders") == {"a": 1}
+    assert {name: state.alive for name, state in names.brokers().items()} == {"a": True, "b": False, "dead": False}
+
+
+def test_a_nameserver_that_stood_still_blames_nobody() -> None:
+    names = Names()
+    names.register(broker_facts("a", orders=1))
+    names.pass_time(1)
+    names.clock.advance(100)
+    names.server.look()
+    assert names.route("orders") == {"a": 1}
+    names.pass_time(4.9)
+    assert names.heartbeat("a")
+
+
+class _Moody(EmbeddedStore):
+    """A store that fails when it is told to."""
+
+    fails = False
+    writes = 0
+
+    def put_broker(self, broker: StoredBroker) -> None:
+        self._write()
+        super().put_broker(broker)
+
+    def remove_broker(self, name: str) -> None:
+        self._write()
+        super().remove_broker(name)
+
+    def _write(self) -> None:
+        self.writes += 1
+        if self.fails:
+            raise StorageError("no room")
+
+
+def test_routes_do_not_wait_for_a_store_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    store = _Moody()
+    names = Names(store)
+    names.register(broker_facts("a", orders=1))
+    names.register(broker_facts("b", orders=1))
+    store.fails = True
+    names.register(broker_facts("a", orders=1, logs=1))
+    names.deregister("b")
+    names.pass_time(2)
+    assert names.route("orders") == {"a": 1}
+    assert names.server.statistics().unsaved == 2
+    assert [record.levelno for record in caplog.records].count(logging.ERROR) == 1
+    store.fails = False
+    names.pass_time(1)
+    assert names.server.statistics().unsaved == 0
+    names.restart()
+    assert (names.route("orders"), names.route("logs")) == ({"a": 1}, {"a": 1})
+
+
+def test_only_what_changes_is_written() -> None:
+    store = _Moody()
+    names = Names(store)
+    for _ in range(3):
+        names.register(broker_facts("a", orders=1))
+        names.pass_time(1)
+        names.heartbeat("a")
+    assert store.writes == 1
+    names.pass_time(5)
+    assert store.writes == 2  # it is silent now
+
+
+# Whoever means no good ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": ""}, "must not be empty"),
+        ({"name": "x" * 128}, "at most 127"),
+        ({"name": "a/../b"}, "use A-Z"),
+        ({"name": "%RETRY%"}, "the broker's own"),
+        ({"host": ""}, "neither a name nor an address"),
+        ({"host": "x" * 254}, "neither a name nor an address"),
+        ({"host": "a b\n"}, "neither a name nor an address"),
+        ({"host": "0.0.0.0"}, "advertised_host"),  # noqa: S104
+        ({"host": "::"}, "advertised_host"),
+        ({"port": 0}, "1 … 65535"),
+        ({"port": 65536}, "1 … 65535"),
+        ({"started_at": 2**63}, "no time"),
+        ({"default_durability": 4}, "0 … 3"),
+        ({"software": "x" * 65}, "at most 64"),
+        ({"software": "\x1b[2J"}, "printable"),
+        ({"topics": [TopicQueues(topic="t", queues=0)]}, "1 … 65536"),
+        ({"topics": [TopicQueues(topic="t", queues=65537)]}, "1 … 65536"),
+        ({"topics": [TopicQueues(topic="", queues=1)]}, "must not be empty"),
+        ({"topics": [TopicQueues(topic="a b", queues=1)]}, "use A-Z"),
+        ({"topics": [TopicQueues(topic="%" + "x" * 127, queues=1)]}, "at most 127"),
+        ({"topics": [TopicQueues(topic="%RETRY%\n", queues=1)]}, "A-Z a-z"),
+        ({"topics": [TopicQueues(topic="t", queues=1)] * 2}, "twice"),
+        ({"topics": [TopicQueues(topic=f"t{n}", queues=1) for n in range(11)]}, "takes 10 of one broker"),
+    ],
+)
+def test_facts_that_cannot_be_told_to_clients_are_refused(change: dict[str, object], says: str) -> None:
+    names = Names(max_topics=10)
+    facts = broker_facts("a", orders=4)
+    for field in change:
+        facts.ClearField(field)
+    facts.MergeFrom(BrokerFacts(**change))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=says):
+        names.register(facts)
+    assert names.brokers() == {}
+    assert names.store.brokers() == []
+
+
+def test_a_refused_registration_leaves_the_former_one() -> None:
+    names = Names()
+    names.register(broker_facts("a", orders=4))
+    with pytest.raises(InvalidArgumentError):
+        names.register(broker_facts("a", started_at=2, port=99999, orders=1))
+    assert names.route("orders") == {"a": 4}
+    assert names.heartbeat("a")
+
+
+@pytest.mark.parametrize("opcode", [0, 1, 16, 32, 63, 69, 65535])
+def test_an_opcode_that_is_not_the_nameservers_is_refused(opcode: int) -> None:
+    with pytest.raises(ProtocolError, match=f"does not know opcode {opcode}"):
+        Names().ask(opcode, b"")
+
+
+@given(st.sampled_from([64, 65, 66, 67, 68]), st.binary(max_size=200))
+def test_any_header_is_answered_or_refused(opcode: int, header: bytes) -> None:
+    names = Names()
+    with contextlib.suppress(ProtocolError, InvalidArgumentError):
+        names.ask(opcode, header)
+    names.register(broker_facts("a", orders=4))
+    assert names.route("orders") == {"a": 4}
+
+
+def test_unknown_fields_are_not_kept() -> None:
+    names = Names()
+    facts = broker_facts("a", orders=4).SerializeToString(deterministic=True)
+    names.ask(Opcode.REGISTER_BROKER, facts + b"\xfa\x3e\x80\x08" + bytes(1024))
+    (stored,) = names.store.brokers()
+    assert stored.facts.SerializeToString(deterministic=True) == facts
+
+
+def test_who_is_silent_makes_room_and_who_is_alive_does_not() -> None:
+    names = Names(max_brokers=2, max_placements=5)
+    names.register(broker_facts("a", t1=1, t2=1))
+    names.register(broker_facts("b", t1=1, t2=1))
+    with pytest.raises(OverloadedError, match="no room for broker c") as caught:
+        names.register(broker_facts("c"))
+    assert caught.value.retry_after_ms == 5000
+    with pytest.raises(OverloadedError, match="no room for broker b"):
+        names.register(broker_facts("b", t1=1, t2=1, t3=1, t4=1))
+    names.pass_time(4)
+    names.heartbeat("b")
+    names.pass_time(2)
+    names.register(broker_facts("c", t1=1, t2=1, t3=1))
+    assert list(names.brokers()) == ["b", "c"]
+    assert names.route("t1") == {"b": 1, "c": 1}
+    assert [broker.facts.name for broker in names.store.brokers()] == ["b", "c"]
+    names.deregister("c")
+    names.pass_time(5)
+    names.register(broker_facts("b", t1=1, t2=1, t3=1, t4=1, t5=1))  # silent itself, it is not its own victim
+    assert names.server.statistics() == NameServerStatistics(alive=1, silent=0, topics=5, placements=5, unsaved=0)
+
+
+@pytest.mark.parametrize("limits", [{"lease_ms": 1500}, {"heartbeat_ms": 0}, {"max_brokers": -1}])
+def test_limits_that_cannot_work_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(LiteMQError, match="choose a"):
+        NameServerLimits(**limits)

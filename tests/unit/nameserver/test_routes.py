@@ -1,0 +1,61 @@
+"""Routes: what is kept as bytes is what would be computed anew."""
+
+from litemq.nameserver.routes import Routes
+from litemq.proto.wire_pb2 import BrokerFacts, RouteAnswer
+from support.names import broker_facts
+
+
+def _place(routes: Routes, facts: BrokerFacts) -> None:
+    routes.place(facts, {topic.topic: topic.queues for topic in facts.topics})
+
+
+def _queues(routes: Routes, topic: str) -> list[tuple[str, int, int]]:
+    return [(broker.name, broker.port, broker.queues) for broker in RouteAnswer.FromString(routes.answer(topic)).brokers]
+
+
+def test_a_topic_has_queues_on_every_broker_that_names_it() -> None:
+    routes = Routes()
+    _place(routes, broker_facts("b", orders=4, logs=1))
+    _place(routes, broker_facts("a", orders=2))
+    assert _queues(routes, "orders") == [("a", 10911, 2), ("b", 10911, 4)]
+    assert _queues(routes, "logs") == [("b", 10911, 1)]
+    assert _queues(routes, "nothing") == []
+    (first, _) = RouteAnswer.FromString(routes.answer("orders")).brokers
+    assert (first.host, first.default_durability) == ("127.0.0.1", 2)
+
+
+def test_an_answer_is_made_once_until_it_changes() -> None:
+    routes = Routes()
+    _place(routes, broker_facts("a", orders=2, logs=1))
+    orders, logs = routes.answer("orders"), routes.answer("logs")
+    _place(routes, broker_facts("a", orders=2, logs=3))
+    assert routes.answer("orders") is orders
+    assert routes.answer("logs") != logs
+    logs = routes.answer("logs")
+    _place(routes, broker_facts("b", orders=1))
+    assert _queues(routes, "orders") == [("a", 10911, 2), ("b", 10911, 1)]
+    assert routes.answer("logs") is logs
+    _place(routes, broker_facts("a", port=7, orders=2, logs=3))  # moved
+    assert _queues(routes, "orders") == [("a", 7, 2), ("b", 10911, 1)]
+    assert _queues(routes, "logs") == [("a", 7, 3)]
+
+
+def test_nothing_is_left_of_what_has_gone() -> None:
+    routes = Routes()
+    _place(routes, broker_facts("a", orders=2, logs=1))
+    routes.answer("logs")
+    _place(routes, broker_facts("a", orders=2))
+    assert _queues(routes, "logs") == []
+    routes.answer("orders")
+    routes.remove("a")
+    routes.remove("a")
+    assert _queues(routes, "orders") == []
+    assert routes.topics == set()
+    assert not any(vars(routes).values())
+
+
+def test_asking_for_what_is_not_there_keeps_nothing() -> None:
+    routes = Routes()
+    for n in range(100):
+        assert routes.answer(f"topic-{n}") == b""
+    assert not any(vars(routes).values())

@@ -1,0 +1,112 @@
+"""A NameServer as a process: it starts, survives what processes meet, and stops."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import InvalidArgumentError, ProtocolError, StoreLockedError
+from litemq.net.client import Peer
+from litemq.proto.wire_pb2 import Opcode, Registered
+from litemq.server.nameserver import run_nameserver
+from litemq.server.nameserver_config import NameServerConfig
+from support.name_processes import Client, NameServerProcess, running_nameserver
+from support.names import broker_facts
+
+BROKER = broker_facts("a", port=1000, orders=4)
+
+
+async def _register(client: Client) -> Registered:
+    answer = await client.peer.request(Opcode.REGISTER_BROKER, BROKER.SerializeToString(), timeout=5)
+    return Registered.FromString(answer.header)
+
+
+def test_a_broker_registers_and_a_silent_one_leaves(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+            told = await _register(client)
+            assert (told.known, told.heartbeat_ms, told.lease_ms) == (True, 100, 500)
+            assert await client.route("orders") == {"a": 1000}
+            took = await client.wait_route("orders", {})
+            assert 0.4 < took < 2
+            assert not (await client.brokers())["a"].alive
+
+    asyncio.run(main())
+
+
+def test_what_was_registered_survives_sigkill(tmp_path: Path) -> None:
+    async def main() -> None:
+        with NameServerProcess(tmp_path) as first:
+            async with Client.connect(first.port) as client:
+                await _register(client)
+            first.kill()
+        with NameServerProcess(tmp_path) as second:
+            async with Client.connect(second.port) as client:
+                assert await client.route("orders") == {"a": 1000}
+                await client.wait_route("orders", {})  # it did not come back
+            assert second.stop() == 0
+
+    asyncio.run(main())
+
+
+def test_a_nameserver_that_stood_still_blames_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        with NameServerProcess(tmp_path) as process:
+            async with Client.connect(process.port) as client:
+                await _register(client)
+                process.freeze(1.5)  # three leases
+                assert await client.route("orders") == {"a": 1000}
+            assert process.stop() == 0
+
+    asyncio.run(main())
+
+
+def test_a_damaged_store_does_not_stop_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "cluster.db").write_bytes(b"\xff" * 10_000)
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+            await _register(client)
+            assert await client.route("orders") == {"a": 1000}
+
+    asyncio.run(main())
+
+
+def test_why_it_does_not_start_is_said(tmp_path: Path) -> None:
+    async def start(config: NameServerConfig) -> None:
+        await run_nameserver(config, lambda _host, _port: None, asyncio.Event())
+
+    async def main() -> None:
+        async with running_nameserver(tmp_path / "a") as port:
+            with pytest.raises(StoreLockedError, match="another NameServer"):
+                await start(NameServerConfig(port=0, data_path=str(tmp_path / "a")))
+            with pytest.raises(InvalidArgumentError, match="cannot listen"):
+                await start(NameServerConfig(port=port, data_path=str(tmp_path / "b")))
+        with pytest.raises(InvalidArgumentError, match="--insecure"):
+            await start(NameServerConfig(host="0.0.0.0", port=0, data_path=str(tmp_path / "b")))  # noqa: S104
+
+    asyncio.run(main())
+
+
+def test_it_stops_while_clients_are_connected(tmp_path: Path) -> None:
+    async def main() -> None:
+        lost: list[object] = []
+        async with running_nameserver(tmp_path) as port:
+            await Peer.connect("127.0.0.1", port, client_id="idle", lost=lost.append)
+        await asyncio.sleep(0)
+        assert len(lost) == 1
+
+    asyncio.run(main())
+
+
+def test_a_request_for_a_broker_is_refused_and_the_connection_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+            with pytest.raises(ProtocolError, match="is this the address of a broker"):
+                await client.peer.request(Opcode.SEND, b"", bytes(1000), timeout=5)
+            with pytest.raises(ProtocolError, match="cannot be read"):
+                await client.peer.request(Opcode.REGISTER_BROKER, b"\xff\xff", timeout=5)
+            with pytest.raises(InvalidArgumentError, match="use A-Z"):
+                await client.route("no topic")
+            assert await client.route("orders") == {}
+
+    asyncio.run(main())

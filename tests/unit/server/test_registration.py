@@ -1,0 +1,248 @@
+"""A broker's word to the NameServers, over real sockets: whoever restarts, the routes are right again soon."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import InvalidArgumentError
+from litemq.net.frame import Frame
+from litemq.net.server import FrameServer, Session
+from litemq.proto.wire_pb2 import BrokerFacts, Heartbeat, Opcode
+from litemq.server.registration import Registration
+from support.name_processes import Client, NameServerProcess, running_nameserver, wait_until
+from support.names import broker_facts
+
+HOST = "127.0.0.1"
+
+
+class Broker:
+    """As much of one as registers."""
+
+    def __init__(self, *ports: int, name: str = "a", started_at: int = 1, port: int = 1000) -> None:
+        self.name, self.started_at, self.port = name, started_at, port
+        self.queues = {"orders": 4}
+        self.registration = Registration([(HOST, nameserver) for nameserver in ports], self.facts)
+
+    def facts(self) -> BrokerFacts:
+        return broker_facts(self.name, self.started_at, self.port, **self.queues)
+
+    @contextlib.asynccontextmanager
+    async def running(self, wait: bool = True) -> AsyncIterator["Broker"]:
+        task = asyncio.create_task(self.registration.run())
+        try:
+            if wait:
+                await asyncio.wait_for(self.registration.wait_registered(), 5)
+            yield self
+        finally:
+            self.registration.close()
+            await asyncio.wait_for(task, 2)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])
+
+
+def test_a_broker_is_in_the_routes_from_its_start_to_its_stop(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+            async with Broker(port).running() as broker:
+                assert await client.route("orders") == {"a": 1000}
+                await asyncio.sleep(1)  # two leases: heartbeats keep it there
+                assert await client.route("orders") == {"a": 1000}
+                assert broker.registration.registered == 1
+            assert await client.brokers() == {}  # it said goodbye
+
+    asyncio.run(main())
+
+
+def test_a_new_topic_is_told_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        # Heartbeats would not tell it in time.
+        async with (
+            running_nameserver(tmp_path, heartbeat_interval_ms=30_000, heartbeat_timeout_ms=90_000) as port,
+            Client.connect(port) as client,
+            Broker(port).running() as broker,
+        ):
+            for n in range(300):
+                broker.queues[f"topic-{n}"] = 1
+                broker.registration.changed()
+                if n % 10 == 0:
+                    await asyncio.sleep(0.002)
+            await client.wait_route("topic-299", {"a": 1000}, most=1)
+            del broker.queues["orders"]
+            broker.registration.changed()
+            await client.wait_route("orders", {}, most=1)
+
+    asyncio.run(main())
+
+
+def test_a_nameserver_that_is_killed_and_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        with NameServerProcess(tmp_path) as first:
+            port = first.port
+            async with Broker(port).running() as broker:
+                first.kill()
+                await wait_until(lambda: broker.registration.registered == 0)
+                await asyncio.sleep(0.6)
+                broker.queues["new"] = 1
+                broker.registration.changed()
+                with NameServerProcess(tmp_path, port) as second:
+                    await _back_with_all_it_has(broker, second)
+
+    async def _back_with_all_it_has(broker: Broker, nameserver: NameServerProcess) -> None:
+        async with Client.connect(nameserver.port) as client:
+            assert await client.route("orders") == {"a": 1000}  # from its store
+            await client.wait_route("new", {"a": 1000}, most=2)
+            await asyncio.sleep(1)
+            assert await client.route("new") == {"a": 1000}
+        assert broker.registration.registered == 1
+        assert nameserver.stop() == 0
+
+    with caplog.at_level(logging.INFO, "litemq.server.registration"):
+        asyncio.run(main())
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert 1 <= len(warnings) <= 2  # the connection was lost; nobody listens
+    assert sum("registered with" in record.getMessage() for record in caplog.records if record.levelno == logging.INFO) == 2
+
+
+def test_a_nameserver_that_forgot_is_told_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client, Broker(port).running():
+            beat = Heartbeat(name="a", started_at=1).SerializeToString()
+            await client.peer.request(Opcode.DEREGISTER_BROKER, beat, timeout=5)
+            assert await client.route("orders") == {}
+            await client.wait_route("orders", {"a": 1000}, most=1)
+
+    asyncio.run(main())
+
+
+def test_a_nameserver_that_starts_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        port = _free_port()
+        async with Broker(port).running(wait=False) as broker:
+            await asyncio.sleep(0.3)
+            assert broker.registration.registered == 0
+            async with running_nameserver(tmp_path, port):
+                await asyncio.wait_for(broker.registration.wait_registered(), 2)
+
+    asyncio.run(main())
+
+
+def test_two_nameservers_are_told_each_by_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_nameserver(tmp_path / "1") as first:
+            async with running_nameserver(tmp_path / "2") as second, Broker(first, second).running() as broker:
+                await wait_until(lambda: broker.registration.registered == 2)
+                for port in (first, second):
+                    async with Client.connect(port) as client:
+                        assert await client.route("orders") == {"a": 1000}
+            async with running_nameserver(tmp_path / "2", second), Client.connect(second) as client:
+                assert await client.brokers() == {}
+
+            async with Broker(first, _free_port()).running() as broker:  # one of them down: the other is enough
+                await asyncio.sleep(0.7)
+                async with Client.connect(first) as client:
+                    assert await client.route("orders") == {"a": 1000}
+                assert broker.registration.registered == 1
+
+    asyncio.run(main())
+
+
+def test_a_killed_broker_leaves_and_its_next_life_takes_over(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from litemq.server.registration import Registration\n"
+        "from support.names import broker_facts\n"
+        "facts = broker_facts('a', int(sys.argv[2]), int(sys.argv[3]), orders=4)\n"
+        "async def main():\n"
+        "    registration = Registration([('127.0.0.1', int(sys.argv[1]))], lambda: facts)\n"
+        "    async with asyncio.TaskGroup() as tasks:\n"
+        "        tasks.create_task(registration.run())\n"
+        "        await registration.wait_registered()\n"
+        "        print('registered', flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    tests = str(Path(__file__).parents[2])
+
+    def start(nameserver: int, started_at: int, port: int) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(nameserver), str(started_at), str(port)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "registered\n"
+        return process
+
+    def kill(process: subprocess.Popen[str]) -> None:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    async def main() -> None:
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+            first = await asyncio.to_thread(start, port, 1, 1000)
+            assert await client.route("orders") == {"a": 1000}
+            kill(first)
+            second = await asyncio.to_thread(start, port, 2, 2000)
+            assert await client.route("orders") == {"a": 2000}
+            kill(second)
+            await client.wait_route("orders", {}, most=2)
+
+    asyncio.run(main())
+
+
+def test_of_two_brokers_with_one_name_the_later_wins_and_the_other_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with (
+            running_nameserver(tmp_path) as port,
+            Client.connect(port) as client,
+            Broker(port, started_at=1, port=1000).running() as earlier,
+        ):
+            async with Broker(port, started_at=2, port=2000).running():
+                await wait_until(lambda: earlier.registration.registered == 0)
+                await asyncio.sleep(0.7)
+                assert await client.route("orders") == {"a": 2000}
+            await client.wait_route("orders", {"a": 1000}, most=3)
+
+    asyncio.run(main())
+    complaints = [record.getMessage() for record in caplog.records if "is taken" in record.getMessage()]
+    assert len(complaints) == 1
+    assert "broker_name" in complaints[0]
+
+
+def test_whatever_stands_at_the_address_the_broker_goes_on() -> None:
+    def nonsense(session: Session, frames: list[Frame]) -> None:
+        for frame in frames:
+            session.answer(frame, b"\xff\xff\xff")
+
+    async def main() -> None:
+        server = FrameServer(nonsense, software="something else")
+        _, port = await server.start(HOST, 0)
+        silent = socket.create_server((HOST, 0))
+        silent_port = silent.getsockname()[1]
+        registration = Registration([(HOST, port), (HOST, silent_port), ("x" * 70, 1), (HOST, _free_port())], lambda: broker_facts("a"))
+        task = asyncio.create_task(registration.run())
+        await asyncio.sleep(0.5)
+        assert not task.done()
+        assert registration.registered == 0
+        registration.close()
+        await asyncio.wait_for(task, 1)  # one of them never answers, and is not waited for
+        silent.close()
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_a_broker_names_at_least_one_nameserver() -> None:
+    with pytest.raises(InvalidArgumentError, match="name at least one"):
+        Registration([], lambda: broker_facts("a"))
