@@ -1,7 +1,32 @@
 """LiteMQ: a message queue for Python teams, whose log is a table for Spark."""
 
+from typing import TYPE_CHECKING, Any
+
 from litemq.errors import LiteMQError
+
+if TYPE_CHECKING:
+    from litemq.client.async_client import AsyncClient
+    from litemq.client.config import ClientConfig
+    from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 
 __version__ = "0.1.0"
 
-__all__ = ["LiteMQError", "__version__"]
+__all__ = ["AsyncClient", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
+
+# Imported when they are first used: whoever wants an error class or the version does not pay for a client.
+_PLACES = {
+    "AsyncClient": "litemq.client.async_client",
+    "ClientConfig": "litemq.client.config",
+    "Message": "litemq.client.messages",
+    "OutgoingMessage": "litemq.client.messages",
+    "SendReceipt": "litemq.client.messages",
+}
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(place), name)

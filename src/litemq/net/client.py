@@ -14,10 +14,12 @@ from litemq.net.failures import decode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-__all__ = ["Answer", "Peer"]
+__all__ = ["Answer", "Answered", "Peer"]
 
 _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
+_ANSWER: Final = int(Flag.ANSWER)  # plain numbers: an enum's members cost several times as much to compare
+_ERROR: Final = int(Flag.ERROR)
 
 
 class Answer(NamedTuple):
@@ -25,6 +27,10 @@ class Answer(NamedTuple):
 
     header: bytes
     attachment: bytes
+
+
+# Called once for each request: with the answer's header and attachment, or with the error that came instead.
+Answered = Callable[[bytes, bytes, LiteMQError | None], None]
 
 
 class Peer:
@@ -36,7 +42,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._numbers = count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, Answered] = {}
         self._pinging: asyncio.TimerHandle | None = None
         self._ping_interval = 0.0
         self.limits = HelloAnswer()
@@ -89,14 +95,28 @@ class Peer:
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
         """Send a request; the future is its answer, or the error that it was answered with."""
-        answer: asyncio.Future[Answer] = self._loop.create_future()
-        if self._connection is None or not self._connection.is_open:
-            answer.set_exception(ConnectionLostError(f"there is no connection to {self.address}"))
-            return answer
+        future: asyncio.Future[Answer] = self._loop.create_future()
+
+        def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
+            if future.done():
+                return  # whoever asked no longer waits
+            if error is None:
+                future.set_result(Answer(header, attachment))
+            else:
+                future.set_exception(error)
+
+        self.call(opcode, header, attachment, answered)
+        return future
+
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
+        """The same for those who ask often: ``answered`` is called in the turn in which the answer is read."""
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            answered(b"", b"", ConnectionLostError(f"there is no connection to {self.address}"))
+            return
         number = next(self._numbers) % _CORRELATIONS
-        self._asked[number] = answer
-        self._connection.send(number, opcode, 0, header, attachment)
-        return answer
+        self._asked[number] = answered
+        connection.send(number, opcode, 0, header, attachment)
 
     async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
         """The same, waited for. An answer that comes after the timeout is thrown away."""
@@ -107,26 +127,27 @@ class Peer:
             raise RequestTimeoutError(f"{self.address} did not answer within {timeout:g} s") from None
 
     def _received(self, connection: Connection, frames: list[Frame]) -> None:
+        asked = self._asked
         for correlation, _, flags, header, attachment in frames:
-            answer = self._asked.pop(correlation, None)
-            if not flags & Flag.ANSWER or answer is None:
+            answered = asked.pop(correlation, None)
+            if not flags & _ANSWER or answered is None:
                 connection.abort(ProtocolError(f"{self.address} answered what was not asked (number {correlation})"))
                 return
-            if answer.done():
-                continue  # whoever asked no longer waits
-            if flags & Flag.ERROR:
-                answer.set_exception(decode_failure(header))
+            if flags & _ERROR:
+                answered(b"", b"", decode_failure(header))
             else:
-                answer.set_result(Answer(header, attachment))
+                answered(header, attachment, None)
 
     def _lost(self, _connection: Connection, reason: LiteMQError) -> None:
-        asked, self._asked = self._asked, {}
-        for answer in asked.values():
-            if not answer.done():
-                answer.set_exception(ConnectionLostError(f"{self.address}: {reason}"))
+        self._fail(reason)
         if self._pinging is not None:
             self._pinging.cancel()
         self._told_when_lost(reason)
+
+    def _fail(self, reason: LiteMQError) -> None:
+        asked, self._asked = self._asked, {}
+        for answered in asked.values():
+            answered(b"", b"", ConnectionLostError(f"{self.address}: {reason}"))
 
     def _ping(self) -> None:
         if self.is_open:
@@ -139,3 +160,9 @@ class Peer:
             self._pinging.cancel()
         if self._connection is not None:
             self._connection.close(ConnectionLostError("this side closed the connection"))
+
+    def abort(self, reason: LiteMQError) -> None:
+        """End the connection now, whatever was still to be written; what is on its way has failed when this returns."""
+        if self._connection is not None:
+            self._connection.abort(reason)
+        self._fail(reason)

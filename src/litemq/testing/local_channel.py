@@ -11,7 +11,7 @@ from itertools import count
 from typing import Protocol
 
 from litemq.errors import ConnectionLostError, LiteMQError, RequestTimeoutError
-from litemq.net.client import Answer
+from litemq.net.client import Answer, Answered
 from litemq.net.connection import Bytes
 from litemq.net.failures import decode_failure, encode_failure
 from litemq.net.frame import Frame
@@ -40,7 +40,7 @@ class LocalChannel:
         self._told_when_lost = lost
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, Answered] = {}
         self._unsent: list[Frame] = []
 
     # As the client sees it ----------------------------------------------------------------------------------------------------
@@ -54,16 +54,28 @@ class LocalChannel:
         return len(self._asked)
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        future: asyncio.Future[Answer] = self._loop.create_future()
+
+        def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
+            if future.done():
+                return  # whoever asked no longer waits
+            if error is None:
+                future.set_result(Answer(header, attachment))
+            else:
+                future.set_exception(error)
+
+        self.call(opcode, header, attachment, answered)
+        return future
+
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
         if self._service is None:
-            answer.set_exception(ConnectionLostError(f"there is no connection to {self.address}"))
-            return answer
+            answered(b"", b"", ConnectionLostError(f"there is no connection to {self.address}"))
+            return
         number = next(self._numbers)
-        self._asked[number] = answer
+        self._asked[number] = answered
         if not self._unsent:
             self._loop.call_soon(self._deliver)
         self._unsent.append(Frame(number, opcode, 0, header, bytes(attachment)))
-        return answer
 
     def _deliver(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -84,11 +96,13 @@ class LocalChannel:
         service, self._service = self._service, None
         asked, self._asked = self._asked, {}
         lost = reason or ConnectionLostError("this side closed the connection")
-        for answer in asked.values():
-            if not answer.done():
-                answer.set_exception(ConnectionLostError(f"{self.address}: {lost}"))
+        for answered in asked.values():
+            answered(b"", b"", ConnectionLostError(f"{self.address}: {lost}"))
         service.gone(self)
         self._told_when_lost(lost)
+
+    def abort(self, reason: LiteMQError) -> None:
+        self.close(reason)
 
     # As the broker sees it ----------------------------------------------------------------------------------------------------
 
@@ -104,15 +118,15 @@ class LocalChannel:
         resume()
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        answer = self._asked.pop(frame[0], None)
-        if answer is not None and not answer.done():
-            answer.set_result(Answer(header, bytes(attachment)))
+        answered = self._asked.pop(frame[0], None)
+        if answered is not None:
+            answered(header, bytes(attachment), None)
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
         for correlation, queue_offset in zip(correlations, queue_offsets, strict=True):
             self.answer(Frame(correlation, Opcode.SEND, 0, b"", b""), pack_sent_answer(queue_offset, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        answer = self._asked.pop(frame[0], None)
-        if answer is not None and not answer.done():
-            answer.set_exception(decode_failure(encode_failure(error)))  # as it would arrive over a network
+        answered = self._asked.pop(frame[0], None)
+        if answered is not None:
+            answered(b"", b"", decode_failure(encode_failure(error)))  # as it would arrive over a network

@@ -1,0 +1,1 @@
+"""The Python client: what users call, and the engine that talks to a cluster."""

@@ -1,0 +1,74 @@
+"""Looking after topics and brokers: ``mq.admin``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from litemq.client.backend import Backend, BrokerFact, TopicFact
+from litemq.client.config import ClientConfig
+from litemq.client.messages import Message
+from litemq.client.queue_reader import QueueReader
+from litemq.client.serializers import Serializers
+from litemq.client.times import to_ms
+from litemq.errors import InvalidArgumentError
+from litemq.types import check_name
+
+__all__ = ["AsyncAdmin"]
+
+
+class AsyncAdmin:
+    """What operators ask of a cluster."""
+
+    def __init__(self, backend: Backend, config: ClientConfig, serializers: Serializers) -> None:
+        self._backend = backend
+        self._config = config
+        self._serializers = serializers
+
+    async def create_topic(self, topic: str, *, queues: int = 4, brokers: Sequence[str] | None = None) -> TopicFact:
+        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive."""
+        if not isinstance(queues, int) or not 1 <= queues <= 100_000:
+            raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
+        return await self._backend.create_topic(check_name(topic), queues, brokers)
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete a topic and all its messages, on every broker."""
+        await self._backend.delete_topic(check_name(topic))
+
+    async def describe_topic(self, topic: str) -> TopicFact:
+        """A topic's queues, with the offsets there are."""
+        return await self._backend.describe_topic(topic)
+
+    async def topics(self) -> dict[str, int]:
+        """All topics, with the number of their queues."""
+        return await self._backend.topics()
+
+    async def brokers(self) -> list[BrokerFact]:
+        """All brokers that the cluster knows."""
+        return await self._backend.brokers()
+
+    async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
+        """The messages with a key, or with a message id, oldest first."""
+        found = []
+        for broker, records in await self._backend.find(topic, key, most):
+            found += self._reader(broker).decode(records)
+        return sorted(found, key=lambda message: message.store_timestamp)[:most]
+
+    async def get(self, topic: str, message_id: str) -> Message | None:
+        """The message with this id, or ``None`` where there is none."""
+        for message in await self.find(topic, message_id):
+            if message.message_id == message_id:
+                return message
+        return None
+
+    async def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
+        """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
+        at = to_ms(moment, "moment")
+        fact = await self._backend.describe_topic(topic)
+        return {
+            (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
+            for queue in fact.queues
+        }
+
+    def _reader(self, broker: str) -> QueueReader:
+        return QueueReader(broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)

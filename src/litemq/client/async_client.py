@@ -1,0 +1,360 @@
+"""The client, asynchronous: the source of the synchronous one, which is generated from it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+from litemq.client.admin import AsyncAdmin
+from litemq.client.backend import Backend
+from litemq.client.config import (
+    ClientConfig,
+    CompressionType,
+    DurabilityName,
+    OffsetReset,
+    QueueChoice,
+    durability_level,
+)
+from litemq.client.consumer import Consumer
+from litemq.client.feed import Feed
+from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+from litemq.client.reader import Reader, Start
+from litemq.client.serializers import Serializer, Serializers
+from litemq.client.subscriptions import Subscription, run_subscriptions
+from litemq.client.times import seconds, to_ms
+from litemq.client.url import find_engine
+from litemq.errors import ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.format.compression import compress
+from litemq.types import BodyCodec, Durability, check_name
+
+__all__ = ["AsyncClient"]
+
+_CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
+_LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
+
+HandlerT = TypeVar("HandlerT", bound=Callable[[Message], object])
+
+
+class AsyncClient:
+    """``async with AsyncClient("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
+
+    def __init__(
+        self,
+        url: str = "litemq://127.0.0.1:9876",
+        *,
+        client_id: str = "",
+        durability: DurabilityName | None = None,
+        linger_ms: int = 0,
+        max_batch_bytes: int = 256 * 1024,
+        max_batch_messages: int = 1024,
+        max_in_flight_requests: int = 32,
+        buffer_bytes: int = 32 * 1024 * 1024,
+        compression_type: CompressionType = "none",
+        compression_min_bytes: int = 1024,
+        queue_choice: QueueChoice = "round_robin",
+        delivery_timeout_ms: int = 30_000,
+        max_record_bytes: int = 4 * 1024 * 1024,
+        auto_offset_reset: OffsetReset = "earliest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 200,
+        max_poll_records: int = 1024,
+        prefetch_bytes: int = 8 * 1024 * 1024,
+        fetch_wait_ms: int = 5_000,
+        max_body_bytes: int = 64 * 1024 * 1024,
+        connections_per_broker: int = 1,
+        connect_timeout_ms: int = 5_000,
+        request_timeout_ms: int = 10_000,
+        retry_backoff_ms: int = 50,
+        max_retry_backoff_ms: int = 1_000,
+        route_refresh_ms: int = 5_000,
+        shutdown_timeout_ms: int = 30_000,
+        serializers: Mapping[str, Serializer] | None = None,
+    ) -> None:
+        self.config = ClientConfig(
+            client_id=client_id,
+            durability=durability,
+            linger_ms=linger_ms,
+            max_batch_bytes=max_batch_bytes,
+            max_batch_messages=max_batch_messages,
+            max_in_flight_requests=max_in_flight_requests,
+            buffer_bytes=buffer_bytes,
+            compression_type=compression_type,
+            compression_min_bytes=compression_min_bytes,
+            queue_choice=queue_choice,
+            delivery_timeout_ms=delivery_timeout_ms,
+            max_record_bytes=max_record_bytes,
+            auto_offset_reset=auto_offset_reset,
+            enable_auto_commit=enable_auto_commit,
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            max_poll_records=max_poll_records,
+            prefetch_bytes=prefetch_bytes,
+            fetch_wait_ms=fetch_wait_ms,
+            max_body_bytes=max_body_bytes,
+            connections_per_broker=connections_per_broker,
+            connect_timeout_ms=connect_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            max_retry_backoff_ms=max_retry_backoff_ms,
+            route_refresh_ms=route_refresh_ms,
+            shutdown_timeout_ms=shutdown_timeout_ms,
+        )
+        self.url = url
+        self._make_engine = find_engine(url)
+        self._serializers = Serializers(serializers)
+        self._engine: Backend | None = None
+        self._feeds: list[Feed] = []
+        self._receiving: dict[tuple[str, str], Consumer] = {}
+        self._subscriptions: list[Subscription] = []
+        self._codec = _CODECS[compression_type]
+
+    # Opening and closing ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> Self:
+        """Connect. Better: ``async with``, which also closes."""
+        if self._engine is None:
+            engine = self._make_engine(self.url, self.config)
+            try:
+                await engine.open()
+            except BaseException:
+                await engine.close(0)
+                raise
+            self._engine = engine
+        return self
+
+    async def close(self) -> None:
+        """Send what waits, commit what was acknowledged, and end; all within ``shutdown_timeout_ms``."""
+        engine = self._engine
+        if engine is None:
+            return
+        within = self.config.shutdown_timeout_ms / 1000
+        until = asyncio.get_running_loop().time() + within
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await asyncio.gather(*(feed.close() for feed in self._feeds), return_exceptions=True)
+        self._engine = None
+        self._feeds.clear()
+        self._receiving.clear()
+        await engine.close(max(0.0, until - asyncio.get_running_loop().time()))
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self.close()
+
+    def _opened(self) -> Backend:
+        if self._engine is None:
+            raise ClientClosedError('the client is not open: use it inside `async with litemq.AsyncClient("…") as mq:`')
+        return self._engine
+
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
+    # Sending ------------------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        tags: str | Sequence[str] = (),
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str = "",
+        durability: DurabilityName | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | None = None,
+        ttl: float | timedelta | None = None,
+        priority: int | None = None,
+    ) -> SendReceipt:
+        """Send a message, and wait until it is stored as safely as its durability promises."""
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
+            _refuse_unsupported(delay, deliver_at, ttl, priority)
+        engine = self._engine or self._opened()
+        if not engine.has_room:
+            await engine.wait_for_room()
+        return await self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+
+    def send_nowait(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        tags: str | Sequence[str] = (),
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str = "",
+        durability: DurabilityName | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | None = None,
+        ttl: float | timedelta | None = None,
+        priority: int | None = None,
+    ) -> asyncio.Future[SendReceipt]:
+        """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
+            _refuse_unsupported(delay, deliver_at, ttl, priority)
+        engine = self._engine or self._opened()
+        if not engine.has_room:
+            engine.check_room()
+        return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+
+    async def send_batch(
+        self, topic: str, messages: Sequence[OutgoingMessage | bytes | str], *, durability: DurabilityName | None = None
+    ) -> list[SendReceipt]:
+        """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
+        engine = self._opened()
+        waiting = []
+        for message in messages:
+            each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+            if not engine.has_room:
+                await engine.wait_for_room()
+            waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        if len(receipts) < len(outcomes):
+            failed = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, BaseException)]
+            error = next(outcome for outcome in outcomes if isinstance(outcome, BaseException))
+            error.add_note(f"{len(receipts)} of {len(outcomes)} messages were stored; not those with the numbers {failed[:20]}")
+            raise error
+        return receipts
+
+    async def flush(self) -> None:
+        """Wait until everything that was sent before is stored or has failed."""
+        await self._opened().flush()
+
+    def _post(
+        self,
+        engine: Backend,
+        topic: str,
+        body: Any,
+        tags: str | Sequence[str],
+        keys: str | Sequence[str],
+        properties: Mapping[str, str] | None,
+        ordering_key: str,
+        durability: DurabilityName | None,
+    ) -> asyncio.Future[SendReceipt]:
+        if type(body) is bytes and not self._serializers.chosen:
+            content_type = ""
+        else:
+            body, content_type = self._serializers.dumps(topic, body)
+        codec = BodyCodec.NONE
+        if self._codec is not BodyCodec.NONE and len(body) >= self.config.compression_min_bytes:
+            smaller = compress(body, self._codec)
+            if len(smaller) < len(body):
+                body, codec = smaller, self._codec
+        if durability is None:
+            durability = self.config.durability
+        if durability is not None and durability not in _LEVELS:
+            durability_level(durability)  # says what to choose
+        return engine.post(
+            topic,
+            body,
+            codec,
+            content_type,
+            _words(tags) if tags else (),
+            _words(keys) if keys else (),
+            tuple(properties.items()) if properties else (),
+            ordering_key,
+            _LEVELS[durability],
+        )
+
+    def serializer(self, topic: str, serializer: Serializer) -> None:
+        """Choose how the bodies of a topic are written and read."""
+        self._serializers.choose(check_name(topic), serializer)
+
+    # Receiving ----------------------------------------------------------------------------------------------------------------
+
+    def consumer(
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        auto_offset_reset: OffsetReset | None = None,
+        enable_auto_commit: bool | None = None,
+        broadcast: bool = False,
+    ) -> Consumer:
+        """``async for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done."""
+        if broadcast:
+            raise UnsupportedFeatureError("broadcast=True is not in this version: give each consumer a group of its own")
+        engine = self._opened()
+        for feed in self._feeds:
+            if isinstance(feed, Consumer) and (feed.topic, feed.group_id) == (topic, group_id) and not feed.is_closed:
+                raise UnsupportedFeatureError(
+                    f"this client reads {topic!r} for group {group_id!r} already, and a group has one member for now: "
+                    "close the other consumer, or choose another group"
+                )
+        reset = auto_offset_reset or self.config.auto_offset_reset
+        if reset not in ("earliest", "latest", "error"):
+            raise InvalidArgumentError(f"auto_offset_reset={reset!r}: choose earliest, latest or error")
+        commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
+        consumer = Consumer(
+            engine, check_name(topic), check_name(group_id, "group"), self.config, self._serializers, reset=reset, commits=commits
+        )
+        self._feeds.append(consumer)
+        return consumer
+
+    async def receive(
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        max_messages: int = 32,
+        wait: float | timedelta = 20.0,
+        lease: float | timedelta | None = None,
+    ) -> list[Message]:
+        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
+        if lease is not None:
+            raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        self._opened()
+        consumer = self._receiving.get((topic, group_id))
+        if consumer is None or consumer.is_closed:
+            consumer = self._receiving[topic, group_id] = self.consumer(topic, group_id=group_id)
+        return await consumer.take(max_messages, seconds(wait, "wait"))
+
+    def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
+        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
+        reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
+        self._feeds.append(reader)
+        return reader
+
+    def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
+        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is awaited."""
+        check_name(topic)
+        check_name(group_id, "group")
+
+        def subscribe(handler: HandlerT) -> HandlerT:
+            self._subscriptions.append(Subscription(topic, group_id, handler))
+            return handler
+
+        return subscribe
+
+    async def run(self) -> None:
+        """Call the subscribers until SIGINT or SIGTERM comes, or one of them raises. A message is acknowledged when its handler returns."""
+        if not self._subscriptions:
+            raise InvalidArgumentError('nothing to run: write @mq.subscriber("topic", group_id="…") above a function first')
+        await run_subscriptions(self.consumer, self._subscriptions, self.config.shutdown_timeout_ms / 1000)
+
+    @property
+    def admin(self) -> AsyncAdmin:
+        """Topics and brokers."""
+        return AsyncAdmin(self._opened(), self.config, self._serializers)
+
+
+def _words(words: str | Sequence[str]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(words)
+
+
+def _refuse_unsupported(
+    delay: float | timedelta | None, deliver_at: datetime | None, ttl: float | timedelta | None, priority: int | None
+) -> None:
+    """Options that are agreed on and not there yet: nothing is sent at the wrong time by mistake."""
+    if deliver_at is not None:
+        to_ms(deliver_at, "deliver_at")
+    given = {"delay": delay, "deliver_at": deliver_at, "ttl": ttl, "priority": priority}
+    names = [f"{name}=" for name, value in given.items() if value is not None]
+    raise UnsupportedFeatureError(f"{', '.join(names)} is not in this version: send without, or hold the message back yourself")

@@ -1,0 +1,140 @@
+"""The seam between what users call and the engine that does it: ``litemq://``, ``memory://``, and others by entry point."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from litemq.client.messages import SendReceipt
+from litemq.client.routing import Route
+from litemq.types import BodyCodec, Durability
+
+__all__ = ["Backend", "BrokerFact", "Pulled", "QueueFact", "TopicFact"]
+
+
+class QueueFact(NamedTuple):
+    """A queue, the offsets there are in it, and how far a group has come (-1: it has not begun)."""
+
+    broker: str
+    queue_id: int
+    least: int
+    next: int
+    committed: int = -1
+
+
+class TopicFact(NamedTuple):
+    """A topic and its queues on all brokers."""
+
+    topic: str
+    queues: tuple[QueueFact, ...]
+
+
+class BrokerFact(NamedTuple):
+    """A broker, as its cluster knows it."""
+
+    name: str
+    address: str
+    alive: bool
+    software: str
+    topics: int
+
+
+class Pulled(NamedTuple):
+    """Stored records of one queue, and where to go on."""
+
+    records: bytes
+    next_offset: int
+    damaged: str  # what could not be read, and was passed by; mostly empty
+
+
+class Backend(Protocol):
+    """What an engine does. Topics and bodies are checked and serialized before they come here."""
+
+    async def open(self) -> None:
+        """Make the first connections."""
+        ...
+
+    async def close(self, within: float) -> None:
+        """Send what waits, for so many seconds at most, and end."""
+        ...
+
+    # Sending
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more message is taken now."""
+        ...
+
+    def check_room(self) -> None:
+        """Raise ``BufferFullError`` where none is."""
+        ...
+
+    async def wait_for_room(self) -> None:
+        """Wait until one is."""
+        ...
+
+    def post(
+        self,
+        topic: str,
+        body: bytes,
+        codec: BodyCodec,
+        content_type: str,
+        tags: tuple[str, ...],
+        keys: Sequence[str],
+        properties: tuple[tuple[str, str], ...],
+        ordering_key: str,
+        level: Durability | None,
+    ) -> asyncio.Future[SendReceipt]:
+        """Take a message; the future is its receipt."""
+        ...
+
+    async def flush(self, within: float | None = None) -> None:
+        """Wait until everything that was taken before is stored or has failed."""
+        ...
+
+    # Reading
+
+    async def route(self, topic: str, *, create: bool = False) -> Route:
+        """The brokers of a topic; ``create``: it may be created where it is not there."""
+        ...
+
+    async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
+        """Become the group's member on one broker."""
+        ...
+
+    async def leave(self, broker: str, topic: str, group: str) -> None:
+        """Give the place back."""
+        ...
+
+    async def pull(
+        self, broker: str, topic: str, queue_id: int, offset: int, *, max_messages: int, max_bytes: int, wait_ms: int, group: str
+    ) -> Pulled:
+        """Records from an offset on; waits where there are none yet."""
+        ...
+
+    async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+        """How far a group has come in queues of one broker."""
+        ...
+
+    # Looking after it
+
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact: ...
+
+    async def delete_topic(self, topic: str) -> None: ...
+
+    async def describe_topic(self, topic: str) -> TopicFact: ...
+
+    async def topics(self) -> dict[str, int]:
+        """All topics and the number of their queues."""
+        ...
+
+    async def brokers(self) -> list[BrokerFact]: ...
+
+    async def find(self, topic: str, key: str, most: int) -> list[tuple[str, bytes]]:
+        """The stored records with a key or message id, by broker."""
+        ...
+
+    async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
+        """The first offset of a queue that was stored at a time or later."""
+        ...

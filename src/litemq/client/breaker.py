@@ -1,0 +1,101 @@
+"""The circuit breaker of one broker: when most sends to it fail, or take too long, new ones go elsewhere for a while. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["BreakerSettings", "BreakerState", "CircuitBreaker"]
+
+
+class BreakerState(Enum):
+    """Closed: all may pass. Open: none. Half-open: one, which decides."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When it opens, and for how long; in seconds."""
+
+    window: float = 10.0
+    least_requests: int = 10
+    failure_share: float = 0.5
+    latency: float = 1.0
+    open_for: float = 30.0
+
+
+class CircuitBreaker:
+    """Is told how requests ended, and says whether new ones may go. ``now`` is any clock that never falls."""
+
+    __slots__ = ("_began", "_failures", "_latency_sum", "_opened_at", "_probing", "_settings", "_successes", "latency", "state")
+
+    def __init__(self, settings: BreakerSettings | None = None) -> None:
+        self._settings = settings or BreakerSettings()
+        self.state = BreakerState.CLOSED
+        self.latency = 0.0  # of the last requests, smoothed
+        self._opened_at = 0.0
+        self._probing = False
+        self._begin(0.0)
+
+    def _begin(self, now: float) -> None:
+        self._began = now
+        self._successes = self._failures = 0
+        self._latency_sum = 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all is well."""
+        return self.state is BreakerState.CLOSED
+
+    def may_send(self, now: float) -> bool:
+        """Whether a new send may go to this broker. In the half-open state the one that is told so is the probe."""
+        if self.state is BreakerState.CLOSED:
+            return True
+        if self.state is BreakerState.OPEN and now - self._opened_at >= self._settings.open_for:
+            self.state, self._probing = BreakerState.HALF_OPEN, False
+        if self.state is BreakerState.HALF_OPEN and not self._probing:
+            self._probing = True
+            return True
+        return False
+
+    def succeeded(self, latency: float, now: float) -> None:
+        """A request was answered, after so many seconds."""
+        self.latency += (latency - self.latency) * 0.1
+        if now - self._began > self._settings.window:
+            self._begin(now)
+        self._successes += 1
+        self._latency_sum += latency
+        if self.state is BreakerState.HALF_OPEN:
+            if latency > self._settings.latency:
+                self._open(now)
+            else:
+                self.state = BreakerState.CLOSED
+                self._begin(now)
+        elif latency > self._settings.latency:
+            self._judge(now)
+
+    def failed(self, now: float) -> None:
+        """A request was lost, or refused by a broker that has too much to do."""
+        if now - self._began > self._settings.window:
+            self._begin(now)
+        self._failures += 1
+        if self.state is BreakerState.HALF_OPEN:
+            self._open(now)
+        else:
+            self._judge(now)
+
+    def _judge(self, now: float) -> None:
+        settings = self._settings
+        requests = self._successes + self._failures
+        if self.state is not BreakerState.CLOSED or requests < settings.least_requests:
+            return
+        too_slow = self._successes > 0 and self._latency_sum / self._successes > settings.latency
+        if too_slow or self._failures > requests * settings.failure_share:
+            self._open(now)
+
+    def _open(self, now: float) -> None:
+        self.state, self._opened_at, self._probing = BreakerState.OPEN, now, False
+        self._begin(now)

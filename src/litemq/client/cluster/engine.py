@@ -1,0 +1,277 @@
+"""A cluster, as one client sees it: routes from the NameServers, a connection or more to each broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from google.protobuf.message import Message as WireMessage
+
+from litemq.client.backend import BrokerFact, Pulled, QueueFact, TopicFact
+from litemq.client.channel import Connect
+from litemq.client.cluster.link import Link
+from litemq.client.cluster.names import Names
+from litemq.client.cluster.outlet import BrokerOutlet
+from litemq.client.config import ClientConfig
+from litemq.client.messages import SendReceipt
+from litemq.client.producer import Producer
+from litemq.client.routing import BrokerPlace, Route
+from litemq.client.url import parse_addresses
+from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
+from litemq.net.client import Peer
+from litemq.proto.wire_pb2 import (
+    CommitRequest,
+    CreateTopicRequest,
+    FindRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    OffsetAnswer,
+    OffsetAtTimeRequest,
+    Opcode,
+    PullAnswer,
+    PullRequest,
+    QueueOffset,
+    QueueRange,
+    TopicAnswer,
+    TopicRequest,
+)
+from litemq.types import BodyCodec, Durability
+
+__all__ = ["ClusterEngine", "open_engine"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_engine(url: str, config: ClientConfig) -> ClusterEngine:
+    """The engine of a URL ``litemq://host:port[,host:port]``, which names NameServers."""
+    return ClusterEngine(parse_addresses(url), config)
+
+
+class ClusterEngine:
+    """Everything a client does, done by brokers."""
+
+    def __init__(self, names: Sequence[tuple[str, int]], config: ClientConfig, connect: Connect = Peer.connect) -> None:
+        self._config = config
+        self._connect = connect
+        self._names = Names(names, connect, config)
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._links: dict[tuple[str, int], Link] = {}
+        self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
+        self._producer: Producer | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Find a NameServer: a wrong address is noticed here, not at the first message."""
+        for broker in await self._names.brokers():
+            self._addresses[broker.facts.name] = (broker.facts.host, broker.facts.port)
+        self._producer = Producer(
+            self._config, route=lambda topic: self.route(topic, create=True), outlet=self._outlet, topic_gone=self._topic_gone
+        )
+        self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
+
+    async def close(self, within: float) -> None:
+        if self._producer is not None:
+            await self._producer.close(within)
+        tasks = [*self._routing.values(), *([self._following] if self._following else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in self._links.values()), self._names.close())
+
+    # Links --------------------------------------------------------------------------------------------------------------------
+
+    def _link(self, broker: str, number: int = 0) -> Link:
+        link = self._links.get((broker, number))
+        if link is None:
+
+            def address() -> tuple[str, int]:
+                known = self._addresses.get(broker)
+                if known is None:
+                    raise NoRouteError(f"where broker {broker!r} is, no NameServer says ({self._names.described})")
+                return known
+
+            link = self._links[broker, number] = Link(f"broker {broker!r}", address, self._connect, self._config)
+        return link
+
+    def _outlet(self, topic: str, broker: str, queue_id: int, opened: Callable[[], None]) -> BrokerOutlet:
+        # A queue stays with one connection: its requests arrive in their order.
+        link = self._link(broker, queue_id % self._config.connections_per_broker)
+        link.when_open.append(opened)
+        return BrokerOutlet(link, topic, queue_id)
+
+    async def _ask(self, broker: str, opcode: int, request: WireMessage) -> bytes:
+        return (await self._link(broker).request(opcode, request.SerializeToString())).header
+
+    # Routes -------------------------------------------------------------------------------------------------------------------
+
+    async def route(self, topic: str, *, create: bool = False) -> Route:
+        """The brokers of a topic, asked anew; as remembered while no NameServer answers."""
+        asking = self._routing.get(topic)
+        if asking is None:
+            asking = self._routing[topic] = asyncio.get_running_loop().create_task(self._ask_route(topic, create=create))
+            asking.add_done_callback(lambda task: (self._routing.pop(topic, None), task.cancelled() or task.exception()))
+        return await asyncio.shield(asking)
+
+    async def _ask_route(self, topic: str, *, create: bool) -> Route:
+        route = await self._names.fetch(topic)
+        if route is None and create:
+            route = await self._create_by_itself(topic)
+        if route is None:
+            raise TopicNotFoundError(f"no broker has topic {topic!r}: create it with `litemq topic create {topic}`")
+        self._learn(route)
+        return route
+
+    def _learn(self, route: Route) -> None:
+        for place in route.brokers:
+            self._addresses[place.name] = (place.host, place.port)
+        if self._producer is not None:
+            self._producer.follow(route)
+
+    async def _create_by_itself(self, topic: str) -> Route:
+        """Somebody uses a topic that is not there: the brokers create it, where they are set to."""
+        return await self._create_on_brokers(CreateTopicRequest(topic=topic, automatic=True), None)
+
+    async def _create_on_brokers(self, request: CreateTopicRequest, chosen: Sequence[str] | None) -> Route:
+        alive = {state.facts.name: state.facts for state in await self._names.brokers() if state.alive}
+        missing = sorted(set(chosen or ()) - set(alive))
+        if missing or not alive:
+            which = f"no broker {', '.join(missing)} is alive" if missing else "no broker is alive"
+            raise NoRouteError(
+                f"{which}, says the NameServer ({self._names.described}): start one, or choose of {', '.join(alive) or 'none'}"
+            )
+        places = []
+        for name in sorted(chosen or alive):
+            facts = alive[name]
+            self._addresses[name] = (facts.host, facts.port)
+            answer = TopicAnswer.FromString(await self._ask(name, Opcode.CREATE_TOPIC, request))
+            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)))
+        route = Route(request.topic, tuple(places))
+        self._names.remember(route)
+        return route
+
+    async def _follow_routes(self) -> None:
+        """Ask again for the routes in use, so that new brokers and queues are found, and those that left."""
+        while True:
+            await asyncio.sleep(self._config.route_refresh_ms / 1000)
+            for topic in self._sending.topics:
+                if self._names.remembered(topic) is None:
+                    continue
+                try:
+                    await self.route(topic)
+                except TopicNotFoundError:
+                    self._topic_gone(topic)
+                except LiteMQError as error:
+                    _LOG.info("the route of %s is asked for later: %s", topic, error)
+
+    def _topic_gone(self, topic: str) -> None:
+        self._names.forget(topic)
+        self._sending.forget(topic)
+
+    # Sending ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _sending(self) -> Producer:
+        if self._producer is None:
+            raise ClientClosedError("the client is not open: use it inside `async with`")
+        return self._producer
+
+    @property
+    def has_room(self) -> bool:
+        return self._sending.has_room
+
+    def check_room(self) -> None:
+        self._sending.check_room()
+
+    async def wait_for_room(self) -> None:
+        await self._sending.wait_for_room()
+
+    def post(
+        self,
+        topic: str,
+        body: bytes,
+        codec: BodyCodec,
+        content_type: str,
+        tags: tuple[str, ...],
+        keys: Sequence[str],
+        properties: tuple[tuple[str, str], ...],
+        ordering_key: str,
+        level: Durability | None,
+    ) -> asyncio.Future[SendReceipt]:
+        return self._sending.post(topic, body, codec, content_type, tags, keys, properties, ordering_key, level)
+
+    async def flush(self, within: float | None = None) -> None:
+        await self._sending.flush(within)
+
+    # Reading ------------------------------------------------------------------------------------------------------------------
+
+    async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
+        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic)))
+        return [_fact(broker, queue.range, queue.committed) for queue in answer.queues]
+
+    async def leave(self, broker: str, topic: str, group: str) -> None:
+        if self._link(broker).is_open:  # else the place is free already
+            await self._ask(broker, Opcode.LEAVE_GROUP, LeaveRequest(group=group, topic=topic))
+
+    async def pull(
+        self, broker: str, topic: str, queue_id: int, offset: int, *, max_messages: int, max_bytes: int, wait_ms: int, group: str
+    ) -> Pulled:
+        request = PullRequest(
+            topic=topic, queue_id=queue_id, offset=offset, max_messages=max_messages, max_bytes=max_bytes, wait_ms=wait_ms, group=group
+        )
+        patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
+        header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience)
+        answer = PullAnswer.FromString(header)
+        return Pulled(records, answer.next_offset, getattr(answer, "damaged", ""))
+
+    async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+        pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
+        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs))
+
+    # Looking after it ---------------------------------------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact:
+        self._learn(await self._create_on_brokers(CreateTopicRequest(topic=topic, queues=queues), brokers))
+        return await self.describe_topic(topic)
+
+    async def delete_topic(self, topic: str) -> None:
+        route = await self.route(topic)
+        for place in route.brokers:
+            with contextlib.suppress(TopicNotFoundError):
+                await self._ask(place.name, Opcode.DELETE_TOPIC, TopicRequest(topic=topic))
+        self._topic_gone(topic)
+
+    async def describe_topic(self, topic: str) -> TopicFact:
+        route = self._names.remembered(topic) or await self.route(topic)
+        queues: list[QueueFact] = []
+        for place in route.brokers:
+            answer = TopicAnswer.FromString(await self._ask(place.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic)))
+            queues += [_fact(place.name, queue) for queue in answer.queues]
+        return TopicFact(topic, tuple(queues))
+
+    async def topics(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for state in await self._names.brokers():
+            for entry in state.facts.topics:
+                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
+        return dict(sorted(found.items()))
+
+    async def brokers(self) -> list[BrokerFact]:
+        facts = [(state.facts, state.alive) for state in await self._names.brokers()]
+        return [BrokerFact(fact.name, f"{fact.host}:{fact.port}", alive, fact.software, len(fact.topics)) for fact, alive in facts]
+
+    async def find(self, topic: str, key: str, most: int) -> list[tuple[str, bytes]]:
+        route = await self.route(topic)
+        header = FindRequest(topic=topic, key=key, most=most).SerializeToString()
+        answers = await asyncio.gather(*(self._link(place.name).request(Opcode.FIND, header) for place in route.brokers))
+        return [(place.name, answer.attachment) for place, answer in zip(route.brokers, answers, strict=True)]
+
+    async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
+        request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
+        return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+
+
+def _fact(broker: str, queue: QueueRange, committed: int = -1) -> QueueFact:
+    return QueueFact(broker, queue.queue_id, queue.least, queue.next, committed)

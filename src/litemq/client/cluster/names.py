@@ -1,0 +1,104 @@
+"""What the NameServers know, and what the client remembers of it while none of them answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from itertools import cycle
+
+from litemq.client.channel import Connect
+from litemq.client.cluster.link import Link
+from litemq.client.config import ClientConfig
+from litemq.client.routing import BrokerPlace, Route
+from litemq.errors import ConnectionLostError, NoRouteError, RequestTimeoutError
+from litemq.proto.wire_pb2 import BrokersAnswer, BrokerState, Opcode, RouteAnswer, TopicRequest
+from litemq.types import Durability
+
+__all__ = ["Names"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Names:
+    """Routes, asked of whichever NameServer answers, and kept."""
+
+    def __init__(self, addresses: Sequence[tuple[str, int]], connect: Connect, config: ClientConfig) -> None:
+        turns = cycle(addresses)
+        self._tries = len(addresses)
+        self.described = ", ".join(f"{host}:{port}" for host, port in addresses)
+        self._link = Link(f"the NameServer ({self.described})", lambda: next(turns), connect, config)
+        self._config = config
+        self._routes: dict[str, Route] = {}
+
+    def remembered(self, topic: str) -> Route | None:
+        """The last route that is known."""
+        return self._routes.get(topic)
+
+    def remember(self, route: Route) -> None:
+        """A route that was learned elsewhere: from the brokers that created the topic."""
+        self._routes[route.topic] = route
+
+    def forget(self, topic: str) -> None:
+        """The topic is no more."""
+        self._routes.pop(topic, None)
+
+    async def fetch(self, topic: str) -> Route | None:
+        """A topic's route as it is now, as far as that can be told; ``None`` where no broker has it."""
+        known = self._routes.get(topic)
+        # Where a route is known, a NameServer that does not answer at once is not worth waiting for.
+        within = self._config.request_timeout_ms / 1000 if known is None else 1.0
+        try:
+            answer = RouteAnswer.FromString(await self._ask(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), within))
+            brokers = {
+                broker.name: BrokerPlace(broker.name, broker.host, broker.port, broker.queues, Durability(broker.default_durability))
+                for broker in answer.brokers
+            }
+            missing = [] if known is None else [broker for broker in known.brokers if broker.name not in brokers]
+            if missing:
+                brokers |= await self._silent(topic, missing)
+        except (ConnectionLostError, RequestTimeoutError) as error:
+            if known is not None:
+                _LOG.debug("the route of %s is as it was: %s", topic, error)
+                return known
+            raise NoRouteError(f"no NameServer answers ({self.described}), and no route of topic {topic!r} is known: {error}") from error
+        if not brokers:
+            return None
+        route = Route(topic, tuple(brokers[name] for name in sorted(brokers)))
+        self._routes[topic] = route
+        return route
+
+    async def _silent(self, topic: str, missing: list[BrokerPlace]) -> dict[str, BrokerPlace]:
+        """Those that left the routes only because they are silent: they keep their queues, and what is bound to them waits."""
+        states = {state.facts.name: state for state in await self.brokers()}
+        silent = {}
+        for broker in missing:
+            state = states.get(broker.name)
+            if state is not None and not state.alive and any(entry.topic == topic for entry in state.facts.topics):
+                silent[broker.name] = broker._replace(alive=False)
+        return silent
+
+    async def brokers(self) -> list[BrokerState]:
+        """All brokers that the NameServer knows."""
+        answer = await self._ask(Opcode.LIST_BROKERS, b"", self._config.request_timeout_ms / 1000)
+        return list(BrokersAnswer.FromString(answer).brokers)
+
+    async def _ask(self, opcode: int, header: bytes, within: float) -> bytes:
+        """Ask one NameServer after another; they all know the same."""
+        until = asyncio.get_running_loop().time() + within
+        tries = 0
+        while True:
+            left = max(0.05, until - asyncio.get_running_loop().time())
+            tries += 1
+            try:
+                return (await self._link.request(opcode, header, within=left, answered_within=left)).header
+            except ConnectionLostError:
+                if tries > self._tries or asyncio.get_running_loop().time() >= until:
+                    raise
+            except RequestTimeoutError as error:
+                self._link.give_up(error)
+                raise
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._link.close()

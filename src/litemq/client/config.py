@@ -1,0 +1,112 @@
+"""Every setting of a client, with its default."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from litemq.client.identity import new_suffix
+from litemq.errors import InvalidArgumentError
+from litemq.types import Durability
+
+__all__ = ["ClientConfig", "CompressionType", "DurabilityName", "OffsetReset", "QueueChoice", "durability_level"]
+
+DurabilityName = Literal["none", "memory", "disk", "replicas"]
+CompressionType = Literal["none", "lz4", "zstd"]
+QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
+OffsetReset = Literal["earliest", "latest", "error"]
+
+_LEVELS = {level.name.lower(): level for level in Durability}
+
+
+def durability_level(name: str) -> Durability:
+    """The level that a name means."""
+    level = _LEVELS.get(name)
+    if level is None:
+        raise InvalidArgumentError(f"durability={name!r}: choose one of {', '.join(_LEVELS)}")
+    return level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """How a client behaves. Durations are milliseconds, sizes bytes, as their names say."""
+
+    client_id: str = ""  # empty: host, process and a random end
+
+    # Sending
+    durability: DurabilityName | None = None  # None: what the broker promises by default
+    linger_ms: int = 0  # 0: all messages of one turn of the event loop travel together
+    max_batch_bytes: int = 256 * 1024
+    max_batch_messages: int = 1024  # 1: one message a request
+    max_in_flight_requests: int = 32  # a queue
+    buffer_bytes: int = 32 * 1024 * 1024
+    compression_type: CompressionType = "none"
+    compression_min_bytes: int = 1024
+    queue_choice: QueueChoice = "round_robin"  # for messages without ordering_key
+    delivery_timeout_ms: int = 30_000
+    max_record_bytes: int = 4 * 1024 * 1024
+
+    # Receiving
+    auto_offset_reset: OffsetReset = "earliest"
+    enable_auto_commit: bool = True  # write the offsets of acknowledged messages behind, every so often
+    auto_commit_interval_ms: int = 200
+    max_poll_records: int = 1024
+    prefetch_bytes: int = 8 * 1024 * 1024  # a consumer
+    fetch_wait_ms: int = 5_000
+    max_body_bytes: int = 64 * 1024 * 1024  # what a compressed body may grow to
+
+    # Connections
+    connections_per_broker: int = 1
+    connect_timeout_ms: int = 5_000
+    request_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 50
+    max_retry_backoff_ms: int = 1_000
+    route_refresh_ms: int = 5_000
+    shutdown_timeout_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if item.name.endswith(("_ms", "_bytes", "_messages", "_records", "_requests", "_broker")):
+                _check_number(item.name, getattr(self, item.name))
+        _check_choice("compression_type", self.compression_type, get_args(CompressionType))
+        _check_choice("queue_choice", self.queue_choice, get_args(QueueChoice))
+        _check_choice("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
+        if self.durability is not None:
+            durability_level(self.durability)
+        if self.request_timeout_ms > self.delivery_timeout_ms:
+            raise InvalidArgumentError(
+                f"request_timeout_ms={self.request_timeout_ms} is longer than delivery_timeout_ms={self.delivery_timeout_ms}: "
+                "a send is given up after the latter, so choose a shorter request_timeout_ms or a longer delivery_timeout_ms"
+            )
+        if self.max_batch_bytes > self.buffer_bytes:
+            raise InvalidArgumentError(f"max_batch_bytes={self.max_batch_bytes}: choose at most buffer_bytes, which is {self.buffer_bytes}")
+        if not self.client_id:
+            object.__setattr__(self, "client_id", f"{socket.gethostname()}-{os.getpid()}-{new_suffix()}")
+
+
+_RANGES = {
+    "linger_ms": (0, 60_000),
+    "max_batch_messages": (1, 1024),
+    "max_batch_bytes": (1024, 8 << 20),
+    "max_in_flight_requests": (1, 1024),
+    "max_record_bytes": (1024, 64 << 20),
+    "compression_min_bytes": (0, 1 << 31),
+    "connections_per_broker": (1, 64),
+    "max_poll_records": (1, 100_000),
+    "fetch_wait_ms": (0, 60_000),
+    "prefetch_bytes": (64 * 1024, 1 << 31),
+    "buffer_bytes": (64 * 1024, 1 << 40),
+}
+
+
+def _check_number(name: str, value: object) -> None:
+    least, most = _RANGES.get(name, (1, 1 << 40 if name.endswith("_bytes") else 86_400_000))
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, {least} … {most}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidArgumentError(f"{name}={value!r}: choose one of {', '.join(choices)}")

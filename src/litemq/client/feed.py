@@ -1,0 +1,248 @@
+"""Reading a topic: all queues of all its brokers at once, each in order, through restarts of brokers and changes of the route."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from types import TracebackType
+from typing import Any, Final, Self
+
+from litemq.client.backend import Backend, QueueFact
+from litemq.client.backoff import Backoff
+from litemq.client.config import ClientConfig
+from litemq.client.inbox import Inbox
+from litemq.client.messages import Message
+from litemq.client.queue_reader import QueueReader
+from litemq.client.serializers import Serializers
+from litemq.errors import (
+    ConnectionLostError,
+    LiteMQError,
+    NoRouteError,
+    NotGroupMemberError,
+    OffsetExpiredError,
+    OverloadedError,
+    RequestTimeoutError,
+    StorageError,
+)
+
+__all__ = ["Feed"]
+
+_LOG = logging.getLogger(__name__)
+_MOST_PULLED: Final = 1 << 20
+_LEAST_PULLED: Final = 64 << 10
+
+
+class Feed(AsyncIterator[Message]):
+    """What a consumer and a reader have in common. It begins with the first message that is asked for."""
+
+    def __init__(self, backend: Backend, topic: str, config: ClientConfig, serializers: Serializers, *, group: str, settles: bool) -> None:
+        self.topic = topic
+        self._backend = backend
+        self._config = config
+        self._serializers = serializers
+        self._group = group
+        self._settles = settles
+        self._inbox = Inbox(config.prefetch_bytes)
+        self._queues: dict[tuple[str, int], QueueReader] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._started = self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    # What a consumer and a reader do differently ------------------------------------------------------------------------------
+
+    async def _begin(self, broker: str) -> list[QueueFact]:
+        """Announce oneself to a broker, anew after each loss; returns its queues."""
+        raise NotImplementedError
+
+    async def _start_of(self, queue: QueueFact) -> int:
+        """Where reading a queue begins that has not been read here before."""
+        raise NotImplementedError
+
+    async def _finish(self) -> None:
+        """The last things to do before the end."""
+
+    def _came_back(self, reader: QueueReader, queue: QueueFact) -> None:
+        """A broker was lost and found again."""
+
+    # Iterating ----------------------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        message = self._inbox.take()
+        return message if message is not None else await self._next()
+
+    async def _next(self) -> Message:
+        self._start()
+        while await self._inbox.wait():
+            message = self._inbox.take()
+            if message is not None:
+                return message
+        raise StopAsyncIteration
+
+    async def take(self, max_messages: int, wait: float) -> list[Message]:
+        """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
+        self._start()
+        try:
+            async with asyncio.timeout(wait):
+                if not await self._inbox.wait():
+                    return []
+        except TimeoutError:
+            return []
+        taken: list[Message] = []
+        while len(taken) < max_messages:
+            try:
+                message = self._inbox.take()
+            except LiteMQError as error:
+                if not taken:
+                    raise
+                self._inbox.fail(error)
+                break
+            if message is None:
+                break
+            taken.append(message)
+        return taken
+
+    async def __aenter__(self) -> Self:
+        self._start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self.close()
+
+    # Fetching -----------------------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if not self._started and not self._closed:
+            self._started = True
+            self._run("", self._follow_route())
+
+    def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.get_running_loop().create_task(self._guard(work), name=f"litemq reads {self.topic} {name}")
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except LiteMQError as error:
+            self._inbox.fail(error)
+        except Exception as error:  # noqa: BLE001  whoever reads is told, instead of waiting for ever
+            _LOG.exception("reading %s ended", self.topic)
+            self._inbox.fail(error)
+
+    async def _follow_route(self) -> None:
+        """Read from every broker that the route names, and from those that join it later."""
+        refresh = self._config.route_refresh_ms / 1000
+        while True:
+            try:
+                route = await self._backend.route(self.topic, create=not self._tasks.keys() - {""})
+            except NoRouteError as error:
+                _LOG.warning("reading %s: %s", self.topic, error)
+            else:
+                for place in route.brokers:
+                    if place.name not in self._tasks:
+                        self._run(place.name, self._read_broker(place.name))
+            await asyncio.sleep(refresh)
+
+    async def _read_broker(self, broker: str) -> None:
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        while True:
+            try:
+                queues = await self._begin(broker)
+                backoff.reset()
+                await self._read_queues(queues)
+            except (ConnectionLostError, RequestTimeoutError, NotGroupMemberError, OverloadedError) as error:
+                _LOG.info("reading %s from %s again: %s", self.topic, broker, error)
+                await asyncio.sleep(backoff.next())
+
+    async def _read_queues(self, queues: list[QueueFact]) -> None:
+        readers = []
+        for queue in queues:
+            key = (queue.broker, queue.queue_id)
+            reader = self._queues.get(key)
+            if reader is None:
+                start = await self._start_of(queue)
+                reader = self._queues[key] = QueueReader(*key, start, self._serializers, self._config.max_body_bytes, settles=self._settles)
+            else:
+                self._came_back(reader, queue)
+            if reader.position < queue.least:
+                self._expired(reader, queue.least)
+            readers.append(reader)
+        tasks = [asyncio.get_running_loop().create_task(self._read_queue(reader)) for reader in readers]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read_queue(self, reader: QueueReader) -> None:
+        config, inbox, pull = self._config, self._inbox, self._backend.pull
+        max_bytes = max(_LEAST_PULLED, min(_MOST_PULLED, config.prefetch_bytes // 4))
+        broker, queue_id = reader.broker, reader.queue_id
+        self._reached(reader)
+        while True:
+            await inbox.wait_for_room()
+            position = reader.position
+            try:
+                records, next_offset, damaged = await pull(
+                    broker,
+                    self.topic,
+                    queue_id,
+                    position,
+                    max_messages=config.max_poll_records,
+                    max_bytes=max_bytes,
+                    wait_ms=config.fetch_wait_ms,
+                    group=self._group,
+                )
+            except OffsetExpiredError:
+                fact = await self._backend.describe_topic(self.topic)
+                least = [queue.least for queue in fact.queues if (queue.broker, queue.queue_id) == (broker, queue_id)]
+                self._expired(reader, max([position + 1, *least]))
+                continue
+            if records:
+                messages = reader.decode(records)
+                if messages:
+                    inbox.put(messages, len(records))
+            if damaged:
+                inbox.fail(StorageError(f"a message of queue {queue_id} on {broker} cannot be read, and is passed by: {damaged}"))
+            if next_offset > reader.position:
+                reader.skip_to(next_offset)
+            self._reached(reader)
+
+    def _reached(self, reader: QueueReader) -> None:
+        """A queue was read up to its position."""
+
+    def _expired(self, reader: QueueReader, least: int) -> None:
+        self._inbox.fail(
+            OffsetExpiredError(
+                f"offsets {reader.position} … {least - 1} of queue {reader.queue_id} of {self.topic!r} on {reader.broker} are gone: "
+                "retention took them before they were read. Reading goes on behind them"
+            )
+        )
+        reader.skip_to(least)
+
+    # The end ------------------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Give out no more messages: whoever iterates comes to the end."""
+        self._inbox.end()
+
+    async def close(self) -> None:
+        """Stop reading. What was not acknowledged comes again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._inbox.end()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._started:
+            with contextlib.suppress(ConnectionLostError, RequestTimeoutError):
+                await self._finish()

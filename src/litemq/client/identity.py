@@ -1,0 +1,43 @@
+"""Names that nobody else has: of clients, of producers, of messages."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+__all__ = ["MessageIds", "new_producer_id", "new_suffix"]
+
+_LAST_DIGITS: Final = tuple(f"{n:03x}" for n in range(4096))
+
+
+def new_suffix() -> str:
+    """A short random end of a name."""
+    return secrets.token_hex(4)
+
+
+def new_producer_id() -> int:
+    """A number for a producer; 0 is none."""
+    return secrets.randbits(64) or 1
+
+
+class MessageIds:
+    """Message ids of one producer: milliseconds, the producer's own random part, a count. They rise with time, and cost little."""
+
+    __slots__ = ("_count", "_ms", "_prefix", "_random")
+
+    def __init__(self) -> None:
+        self._random = secrets.token_hex(5)
+        self._count = -1
+        self._ms = 0
+        self._prefix = ""
+
+    def next(self) -> tuple[str, int]:
+        """An id, and the time in milliseconds that it was made from; neither falls when the clock does."""
+        now = time.time_ns() // 1_000_000
+        self._count = count = self._count + 1
+        last = count & 4095
+        if now > self._ms or not last:
+            self._ms = now = max(now, self._ms)
+            self._prefix = f"{now:012x}{self._random}{count >> 12:06x}"
+        return self._prefix + _LAST_DIGITS[last], self._ms

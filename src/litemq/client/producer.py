@@ -1,0 +1,304 @@
+"""Sending: messages are encoded, gathered by queue, sent together, and bounded in what they take of memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from litemq.client.breaker import CircuitBreaker
+from litemq.client.config import ClientConfig
+from litemq.client.identity import MessageIds
+from litemq.client.messages import SendReceipt
+from litemq.client.queue_sender import Outlet, QueueSender
+from litemq.client.routing import Route
+from litemq.client.topic_sender import Posted, TopicSender
+from litemq.errors import BufferFullError, ClientClosedError, LiteMQError
+from litemq.types import BodyCodec, Durability, check_name
+
+__all__ = ["Producer"]
+
+_SWEEP_SECONDS: Final = 0.1
+_RECORD_OVERHEAD: Final = 256  # what a message takes besides its body, about
+
+
+class Producer:
+    """All sends of one client."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        route: Callable[[str], Awaitable[Route]],
+        outlet: Callable[[str, str, int, Callable[[], None]], Outlet],
+        topic_gone: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._route = route
+        self._outlet = outlet
+        self._topic_gone = topic_gone
+        self._loop = asyncio.get_running_loop()
+        self._ids = MessageIds()
+        self._topics: dict[str, TopicSender] = {}
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._growing: list[tuple[TopicSender, QueueSender]] = []  # queues with a request that is not ripe
+        self._buffered = 0
+        self._room: deque[asyncio.Future[None]] = deque()  # who waits for some
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._linger = config.linger_ms / 1000
+        self._alone = config.max_batch_messages == 1
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that were sent to."""
+        return list(self._topics)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more message is taken."""
+        return self._buffered < self._config.buffer_bytes and not self._room
+
+    def check_room(self) -> None:
+        """Raise where no more is taken."""
+        if not self.has_room:
+            raise BufferFullError(
+                f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._config.buffer_bytes}: await send() or flush(), or raise it"
+            )
+
+    async def wait_for_room(self) -> None:
+        """Wait until one more message is taken; those who wait come in their order."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._room.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._admit()  # the place goes to the next
+            raise
+        finally:
+            if waiter in self._room:
+                self._room.remove(waiter)
+
+    def _freed(self, size: int) -> None:
+        self._buffered -= size
+        if self._room:
+            self._admit()
+
+    def _admit(self) -> None:
+        while self._room and self._buffered < self._config.buffer_bytes:
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                self._loop.call_soon(self._admit)  # one at a time: each takes its room first
+                return
+
+    # One message --------------------------------------------------------------------------------------------------------------
+
+    def post(
+        self,
+        topic: str,
+        body: bytes,
+        codec: BodyCodec,
+        content_type: str,
+        tags: tuple[str, ...],
+        keys: Sequence[str],
+        properties: tuple[tuple[str, str], ...],
+        ordering_key: str,
+        level: Durability | None,
+    ) -> asyncio.Future[SendReceipt]:
+        """Take a message; the future is its receipt."""
+        sender = self._topics.get(topic)
+        if sender is None:
+            sender = self._new_topic(topic)
+        waiter: asyncio.Future[SendReceipt] = self._loop.create_future()
+        posted = Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter)
+        if sender.queues and not sender.unrouted:
+            self._place(sender, posted)
+        else:
+            self._buffered += len(body) + _RECORD_OVERHEAD
+            sender.unrouted.append(posted)
+            self._find_route(sender)
+        return waiter
+
+    def _place(self, topic: TopicSender, posted: Posted) -> None:
+        body, codec, content_type, tags, keys, properties, ordering_key, level, waiter = posted
+        queue = topic.for_key(ordering_key) if ordering_key else topic.choose(keys)
+        if level is None:
+            level = queue.default_level
+        template = queue.template((level, tags, content_type, properties))
+        message_id, now = self._ids.next()
+        sequencer = queue.sequencer
+        record = template.encode(
+            body,
+            message_id=message_id,
+            keys=keys,
+            born_timestamp=now,
+            sequence=sequencer.next_sequence if level else 0,
+            sharding_key=ordering_key,
+            codec=codec,
+        )
+        size = len(record)
+        request = queue.open if level else queue.loose
+        if request is None or request.size + size > self._config.max_batch_bytes:
+            if request is not None:
+                queue.ripen()
+                queue.pump()
+            request = queue.open_request(level)
+            if not self._alone:
+                self._grow(topic, queue)
+        if level:
+            sequencer.next_sequence += 1
+        if ordering_key:
+            request.pinned = True
+        request.records.append(record)
+        request.ids.append(message_id)
+        request.waiters.append(waiter)
+        request.size += size
+        self._buffered += size
+        if len(request.records) >= self._config.max_batch_messages:
+            queue.ripen()
+            topic.advance()
+            queue.pump()
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
+        """See to it that what has begun to be gathered goes out."""
+        if not self._growing:
+            if self._linger:
+                self._loop.call_later(self._linger, self._send_gathered)
+            else:
+                self._loop.call_soon(self._send_gathered)
+        self._growing.append((topic, queue))
+
+    def _send_gathered(self) -> None:
+        growing, self._growing = self._growing, []
+        for topic, queue in growing:
+            queue.ripen()
+            topic.advance()
+            queue.pump()
+
+    # Routes -------------------------------------------------------------------------------------------------------------------
+
+    def _new_topic(self, topic: str) -> TopicSender:
+        check_name(topic)
+        sender = self._topics[topic] = TopicSender(topic, self._config, self._new_queue)
+        return sender
+
+    def _new_queue(self, topic: str, broker: str, queue_id: int) -> QueueSender:
+        breaker = self._breakers.setdefault(broker, CircuitBreaker())
+
+        def opened() -> None:
+            sender.pump()
+
+        sender = QueueSender(
+            topic,
+            broker,
+            queue_id,
+            self._outlet(topic, broker, queue_id, opened),
+            breaker,
+            self._config,
+            freed=self._freed,
+            unknown_topic=lambda: self._topic_gone(topic),
+        )
+        sender.outlet.wake()
+        return sender
+
+    def _find_route(self, sender: TopicSender) -> None:
+        if sender.routing is None:
+            sender.routing = self._loop.create_task(self._follow_first_route(sender), name=f"litemq finds the route of {sender.topic}")
+
+    async def _follow_first_route(self, sender: TopicSender) -> None:
+        failure: LiteMQError | None = None
+        try:
+            self.follow(await self._route(sender.topic))
+        except LiteMQError as error:
+            failure = error
+        finally:
+            sender.routing = None
+            unrouted, sender.unrouted = sender.unrouted, []
+            for posted in unrouted:
+                self._freed(len(posted.body) + _RECORD_OVERHEAD)
+                if posted.waiter.done():
+                    continue
+                if failure is not None or not sender.queues:
+                    posted.waiter.set_exception(failure or ClientClosedError("the client was closed before the topic's route was known"))
+                    continue
+                try:
+                    self._place(sender, posted)
+                except LiteMQError as error:
+                    posted.waiter.set_exception(error)
+
+    def follow(self, route: Route) -> None:
+        """A route is known, or has changed."""
+        sender = self._topics.get(route.topic)
+        if sender is not None:
+            sender.take(route)
+
+    def forget(self, topic: str) -> None:
+        """A topic is no more: the next message asks for its route again."""
+        sender = self._topics.get(topic)
+        if sender is not None:
+            sender.queues = []
+
+    # Keeping house ------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        now = self._loop.time()
+        busy = False
+        for topic in self._topics.values():
+            busy = busy or bool(topic.unrouted)
+            for sender in topic.senders:
+                if sender.is_idle:
+                    continue
+                busy = True
+                sender.sweep(now)
+                if not sender.outlet.is_open or sender.refusing:
+                    self._move(topic, sender)
+        if busy and not self._closed:
+            self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _move(self, topic: TopicSender, sender: QueueSender) -> None:
+        """What was certainly not stored and has no ordering key does not wait for a broker that is not well."""
+        other = topic.elsewhere(sender)
+        if other is not None:
+            other.ripen()  # what is still growing keeps its numbers together
+            for request in sender.sequencer.give_back():
+                other.sequencer.adopt(request)
+            other.pump()
+
+    def waiters(self) -> list[asyncio.Future[SendReceipt]]:
+        """All receipts that are still waited for."""
+        waiters = []
+        for topic in self._topics.values():
+            waiters += [posted.waiter for posted in topic.unrouted]
+            for sender in topic.senders:
+                waiters += sender.waiters()
+        return waiters
+
+    async def flush(self, within: float | None = None) -> None:
+        """Wait until everything that was sent before is stored or has failed."""
+        self._send_gathered()
+        waiters = self.waiters()
+        if waiters:
+            await asyncio.wait(waiters, timeout=within)
+
+    async def close(self, within: float) -> None:
+        """Send what waits, and tell the rest that it was not."""
+        await self.flush(within)
+        self._closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        reason = ClientClosedError(f"the client was closed, and the message was not sent within {within:g} s (shutdown_timeout_ms)")
+        for topic in self._topics.values():
+            if topic.routing is not None:
+                topic.routing.cancel()
+            for sender in topic.senders:
+                sender.close(reason)
+        while self._room:
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_exception(ClientClosedError("the client was closed"))

@@ -1,0 +1,307 @@
+"""The sends to one queue: what the sequencer says goes out, and what comes back is told to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Protocol
+
+from litemq.client.backoff import Backoff
+from litemq.client.breaker import CircuitBreaker
+from litemq.client.channel import Answered
+from litemq.client.config import ClientConfig
+from litemq.client.identity import new_producer_id
+from litemq.client.messages import SendReceipt
+from litemq.client.request import Request
+from litemq.client.sequencer import Failed, Sequencer
+from litemq.errors import (
+    ConnectionLostError,
+    LiteMQError,
+    OverloadedError,
+    RequestTimeoutError,
+    SendOutcomeUnknownError,
+    SequenceGapError,
+    TopicNotFoundError,
+)
+from litemq.format.limits import RecordLimits
+from litemq.format.record import RecordTemplate
+from litemq.proto.wire_pb2 import SendAnswer
+from litemq.types import Durability
+
+__all__ = ["Outlet", "QueueSender"]
+
+_PLAIN_ANSWER: Final = struct.Struct("<xqxq")  # a SendAnswer of two fields: a tag and 8 bytes each
+_PLAIN_BYTES: Final = _PLAIN_ANSWER.size
+_MOST_IN_FLIGHT: Final = 1024  # messages a producer and queue: what a broker remembers
+_MOST_TEMPLATES: Final = 256
+_new_receipt: Final = partial(tuple.__new__, SendReceipt)
+
+# What messages of one kind share: level, tags, content type, properties.
+TemplateKey = tuple[Durability, tuple[str, ...], str, tuple[tuple[str, str], ...]]
+
+
+class Outlet(Protocol):
+    """The way to one queue."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether this side ended the last connection."""
+        ...
+
+    def send(self, records: bytes, answered: Answered) -> None:
+        """Send records; ``answered`` is called once, however it ends."""
+        ...
+
+    def give_up(self, reason: LiteMQError) -> None:
+        """End a connection that does not answer."""
+        ...
+
+    def wake(self) -> None:
+        """See to it that there will be a connection."""
+        ...
+
+
+class QueueSender:
+    """Everything that is on its way to one queue, and what waits to follow."""
+
+    __slots__ = (
+        "_backoff", "_config", "_freed", "_loop", "_loose", "_loose_in_flight", "_resume", "_template_id", "_templates", "alive", "breaker", "broker", "default_level",
+        "loose", "open", "outlet", "queue_id", "refusing", "sequencer", "topic", "unknown_topic",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        broker: str,
+        queue_id: int,
+        outlet: Outlet,
+        breaker: CircuitBreaker,
+        config: ClientConfig,
+        *,
+        freed: Callable[[int], None],
+        unknown_topic: Callable[[], None],
+    ) -> None:
+        self.topic, self.broker, self.queue_id = topic, broker, queue_id
+        self.outlet = outlet
+        self.breaker = breaker
+        self.alive = True
+        self.default_level = Durability.DISK
+        self.sequencer = Sequencer(new_producer_id, max_requests=config.max_in_flight_requests, max_messages=_MOST_IN_FLIGHT)
+        self.open: Request | None = None  # still growing
+        self.loose: Request | None = None  # still growing, of messages that are never repeated
+        self.refusing = False  # the broker's last answer was that it cannot take more
+        self.unknown_topic = unknown_topic
+        self._loose: deque[Request] = deque()
+        self._loose_in_flight: dict[int, Request] = {}
+        self._config = config
+        self._freed = freed
+        self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
+        self._resume: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._template_id = self.sequencer.producer_id
+        self._templates: dict[TemplateKey, RecordTemplate] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        return self.sequencer.is_idle and not self._loose and not self._loose_in_flight
+
+    def template(self, key: TemplateKey) -> RecordTemplate:
+        """What encodes the messages of one kind, under the queue's present producer id."""
+        template = self._templates.get(key)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            level, tags, content_type, properties = key
+            named = dict(properties)
+            if content_type:
+                named.setdefault("content-type", content_type)
+            template = self._templates[key] = RecordTemplate(
+                self.topic,
+                tags=tags,
+                properties=named,
+                reliability=level,
+                producer_id=self.sequencer.producer_id if level else 0,
+                limits=RecordLimits(self._config.max_record_bytes),
+            )
+        return template
+
+    def open_request(self, level: Durability) -> Request:
+        """The request that a message of this level joins."""
+        now = self._loop.time()
+        if level:
+            request = self.open = self.sequencer.open(now)
+        else:
+            request = self.loose = Request(0, 0, now)
+            self._loose.append(request)
+        return request
+
+    def ripen(self) -> None:
+        """Nothing more joins what has been gathered."""
+        if self.open is not None:
+            self.open.ripe = True
+            self.open = None
+        if self.loose is not None:
+            self.loose.ripe = True
+            self.loose = None
+
+    def pump(self) -> None:
+        """Send what may go."""
+        outlet = self.outlet
+        if self._resume is not None:
+            return
+        if not outlet.is_open:
+            outlet.wake()
+            return
+        following = self.sequencer.next
+        while (request := following()) is not None:
+            request.sent_at = self._loop.time()
+            records = request.records
+            outlet.send(records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request))
+        while self._loose and self._loose[0].ripe and len(self._loose_in_flight) < self._config.max_in_flight_requests:
+            request = self._loose.popleft()
+            request.sent_at = self._loop.time()
+            self._loose_in_flight[id(request)] = request
+            outlet.send(b"".join(request.records), partial(self._answered_loose, request))
+
+    def _answered(self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
+        if error is not None:
+            self._troubled(request, error)
+            return
+        now = self._loop.time()
+        self.breaker.succeeded(now - request.sent_at, now)
+        failed = self.sequencer.acked(request)
+        self._settle(request, header)
+        if failed:
+            self._fail(failed)
+        if self.refusing:
+            self.refusing = False
+            self._backoff.reset()
+        if self.sequencer.producer_id != self._template_id:
+            self._renewed()
+        if self.sequencer.waiting:
+            self.pump()
+
+    def _settle(self, request: Request, header: bytes) -> None:
+        if len(header) == _PLAIN_BYTES:
+            offset, timestamp = _PLAIN_ANSWER.unpack(header)
+            waiters = request.waiters
+            if len(waiters) == 1:
+                waiter = waiters[0]
+                if not waiter.done():
+                    waiter.set_result(_new_receipt((self.topic, request.ids[0], self.broker, self.queue_id, offset, timestamp)))
+            else:
+                topic, broker, queue_id = self.topic, self.broker, self.queue_id
+                step = 1 if offset >= 0 else 0
+                for waiter, message_id in zip(waiters, request.ids, strict=True):
+                    if not waiter.done():
+                        waiter.set_result(_new_receipt((topic, message_id, broker, queue_id, offset, timestamp)))
+                    offset += step
+        else:
+            self._settle_repeated(request, SendAnswer.FromString(header))
+        self._freed(request.size)
+
+    def _settle_repeated(self, request: Request, answer: SendAnswer) -> None:
+        """Some of the records had been appended by an earlier try."""
+        places = [(earlier.queue_offset, earlier.store_timestamp) for earlier in answer.earlier]
+        new = len(request.ids) - len(places)
+        places += [(answer.queue_offset + n, answer.store_timestamp) for n in range(new)]
+        for waiter, message_id, (offset, timestamp) in zip(request.waiters, request.ids, places, strict=True):
+            if not waiter.done():
+                waiter.set_result(SendReceipt(self.topic, message_id, self.broker, self.queue_id, offset, timestamp))
+
+    # When it does not go well -------------------------------------------------------------------------------------------------
+
+    def _troubled(self, request: Request, error: LiteMQError) -> None:
+        now = self._loop.time()
+        sequencer = self.sequencer
+        if isinstance(error, (ConnectionLostError, RequestTimeoutError)):
+            if request.first not in sequencer.sent:
+                return  # all of this connection were counted as lost with the first of them
+            self.breaker.failed(now)
+            failed = sequencer.lost(over=not self.outlet.gave_up)
+            self.outlet.wake()
+        else:
+            failed = sequencer.refused(request, error)
+            if error.retriable:
+                self.breaker.failed(now)
+                self._wait_a_while(error)
+            elif isinstance(error, TopicNotFoundError):
+                self.unknown_topic()
+            elif not isinstance(error, SequenceGapError):
+                self.breaker.failed(now)
+        self._fail(failed)
+        self._renewed()
+        self.pump()
+
+    def _wait_a_while(self, error: LiteMQError) -> None:
+        self.refusing = True
+        wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+        if self._resume is not None:
+            self._resume.cancel()
+        self._resume = self._loop.call_later(wait, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resume = None
+        self.pump()
+
+    def _renewed(self) -> None:
+        """Templates that encode for a former producer id are of no use for the present one."""
+        if self._template_id != self.sequencer.producer_id:
+            self._template_id = self.sequencer.producer_id
+            self._templates.clear()
+
+    def _answered_loose(self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
+        if self._loose_in_flight.pop(id(request), None) is None:
+            return
+        if error is None:
+            self._settle(request, header)
+        elif isinstance(error, (ConnectionLostError, RequestTimeoutError)):
+            self._fail([Failed(request, SendOutcomeUnknownError(f"{error}; messages of durability 'none' are not sent again"))])
+        else:
+            self._fail([Failed(request, error)])
+        if self._loose:
+            self.pump()
+
+    def _fail(self, failed: Iterable[Failed]) -> None:
+        for request, error in failed:
+            for waiter in request.waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+            self._freed(request.size)
+
+    def sweep(self, now: float) -> None:
+        """Give up what has waited for too long."""
+        oldest = next(iter(self.sequencer.sent.values()), None) or next(iter(self._loose_in_flight.values()), None)
+        limit = self._config.request_timeout_ms / 1000
+        if oldest is not None and now - oldest.sent_at > limit:
+            self.breaker.failed(now)
+            self.outlet.give_up(RequestTimeoutError(f"{self.broker} did not answer within {limit:g} s"))
+        reason = ConnectionLostError(
+            f"no connection to broker {self.broker!r} within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)"
+        )
+        born_before = now - self._config.delivery_timeout_ms / 1000
+        self._fail(self.sequencer.expire(born_before, reason))
+        while self._loose and self._loose[0].ripe and self._loose[0].born_at <= born_before:
+            self._fail([Failed(self._loose.popleft(), reason)])
+
+    def waiters(self) -> list[asyncio.Future[SendReceipt]]:
+        """All that are still waited for."""
+        held = [*self.sequencer.held(), *self._loose, *self._loose_in_flight.values()]
+        return [waiter for request in held for waiter in request.waiters if not waiter.done()]
+
+    def close(self, reason: LiteMQError) -> None:
+        """Tell all who still wait that nobody will find out."""
+        if self._resume is not None:
+            self._resume.cancel()
+        self.open = self.loose = None
+        self._fail(self.sequencer.abandon(reason))
+        on_way = [Failed(request, SendOutcomeUnknownError(str(reason))) for request in self._loose_in_flight.values()]
+        self._fail([*on_way, *(Failed(request, reason) for request in self._loose)])
+        self._loose.clear()
+        self._loose_in_flight.clear()

@@ -1,0 +1,116 @@
+"""The sends to one topic: which of its queues a message goes to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from litemq.client.config import ClientConfig, QueueChoice
+from litemq.client.messages import SendReceipt
+from litemq.client.queue_sender import QueueSender
+from litemq.client.routing import Route, pick, queue_of_key
+from litemq.errors import CircuitOpenError
+from litemq.types import BodyCodec, Durability
+
+__all__ = ["Posted", "TopicSender"]
+
+
+class Posted(NamedTuple):
+    """A message that waits for its topic's route, and who waits for it."""
+
+    body: bytes
+    codec: BodyCodec
+    content_type: str
+    tags: tuple[str, ...]
+    keys: Sequence[str]
+    properties: tuple[tuple[str, str], ...]
+    ordering_key: str
+    level: Durability | None
+    waiter: asyncio.Future[SendReceipt]
+
+
+class TopicSender:
+    """The queues of one topic. Until its route is known, messages are kept in ``unrouted``."""
+
+    def __init__(self, topic: str, config: ClientConfig, make_sender: Callable[[str, str, int], QueueSender]) -> None:
+        self.topic = topic
+        self.unrouted: list[Posted] = []
+        self.routing: asyncio.Task[None] | None = None
+        self.queues: list[QueueSender] = []  # in the order that keys are hashed to
+        self._live: list[QueueSender] = []
+        self._senders: dict[tuple[str, int], QueueSender] = {}
+        self._make_sender = make_sender
+        self._choice: QueueChoice = config.queue_choice
+        self._turn = pick(1 << 16)  # clients do not all begin with the same queue
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def senders(self) -> list[QueueSender]:
+        """All there have been, also those whose broker has left."""
+        return list(self._senders.values())
+
+    def take(self, route: Route) -> None:
+        """Follow a route."""
+        queues = []
+        for place in route.brokers:
+            for number in range(place.queues):
+                sender = self._senders.get((place.name, number))
+                if sender is None:
+                    sender = self._senders[place.name, number] = self._make_sender(self.topic, place.name, number)
+                sender.default_level = place.default_durability
+                sender.alive = place.alive
+                queues.append(sender)
+        gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}
+        for key in gone:
+            self._senders[key].alive = False
+            if self._senders[key].is_idle:
+                del self._senders[key]
+        self.queues = queues
+        # One queue of each broker after another, so that a turn spreads over brokers first.
+        self._live = sorted((sender for sender in queues if sender.alive), key=lambda sender: (sender.queue_id, sender.broker)) or queues
+
+    def for_key(self, key: str) -> QueueSender:
+        """The queue of an ordering key, whatever state its broker is in: order goes before speed."""
+        return self.queues[queue_of_key(key, len(self.queues))]
+
+    def choose(self, keys: Sequence[str]) -> QueueSender:
+        """The queue for a message without ordering key. It stays the same until ``advance``, so that messages travel together."""
+        live = self._live
+        if self._choice == "key_hash" and keys:
+            return live[queue_of_key(keys[0], len(live))]
+        sender = live[self._turn % len(live)]
+        if sender.breaker.is_closed and sender.outlet.is_open and not sender.refusing:
+            return sender
+        return self._choose_carefully()
+
+    def advance(self) -> None:
+        """The next message goes to another queue."""
+        if self._choice == "random":
+            self._turn = pick(1 << 16)
+        elif self._choice == "least_latency":
+            live = self._live
+            best = min(live, key=lambda sender: sender.breaker.latency)
+            others = [number for number, sender in enumerate(live) if sender.broker == best.broker]
+            self._turn = others[pick(len(others))]
+        else:
+            self._turn += 1
+
+    def _choose_carefully(self) -> QueueSender:
+        """Some broker is not well: prefer one that is connected, and pass by those whose circuit is open."""
+        live, now = self._live, self._loop.time()
+        in_turn = [live[(self._turn + n) % len(live)] for n in range(len(live))]
+        for sender in sorted(in_turn, key=lambda sender: (not sender.outlet.is_open, sender.refusing)):
+            if sender.breaker.may_send(now):
+                return sender
+        raise CircuitOpenError(
+            f"too many sends to the brokers of topic {self.topic!r} failed lately: new ones are tried again within "
+            "30 s; send with an ordering_key to wait for its broker instead"
+        )
+
+    def elsewhere(self, sender: QueueSender) -> QueueSender | None:
+        """A queue of another broker that is well."""
+        for other in self._live:
+            if other.broker != sender.broker and other.outlet.is_open and not other.refusing and other.breaker.is_closed:
+                return other
+        return None

@@ -1,0 +1,30 @@
+"""A record that has not been appended, under another number: its producer's id and sequence change, and with them its checksum."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from litemq.format.crc import crc32c
+from litemq.format.record import PRODUCER_BYTES_AT
+
+__all__ = ["producer_number", "renumber"]
+
+_CRC_AT: Final = 8
+_NUMBER_AT: Final = 88
+_CRC: Final = struct.Struct(">I")
+_NUMBER: Final = struct.Struct(">QQ")  # producer_id, sequence
+
+
+def renumber(record: bytes, producer_id: int, sequence: int) -> bytes:
+    """The same message as sent by another producer, or later by the same."""
+    changed = bytearray(record)
+    _NUMBER.pack_into(changed, _NUMBER_AT, producer_id, sequence)
+    _CRC.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[PRODUCER_BYTES_AT:]))
+    return bytes(changed)
+
+
+def producer_number(record: bytes) -> tuple[int, int]:
+    """A record's producer id and sequence."""
+    producer_id, sequence = _NUMBER.unpack_from(record, _NUMBER_AT)
+    return producer_id, sequence

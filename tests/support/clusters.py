@@ -1,0 +1,115 @@
+"""A cluster in this process: real brokers over memory stores, and a NameServer that knows them, reached without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litemq.broker.config import BrokerLimits
+from litemq.broker.core import Broker
+from litemq.client.async_client import AsyncClient
+from litemq.client.cluster import ClusterEngine
+from litemq.clock import SystemClock
+from litemq.errors import ConnectionLostError, LiteMQError
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import BrokerFacts, BrokerRoute, BrokersAnswer, BrokerState, Opcode, RouteAnswer, TopicQueues, TopicRequest
+from litemq.storage.memory_store import MemoryStore
+from litemq.testing.local_channel import LocalChannel, Service
+
+NAMES = ("names", 9876)
+
+
+class LocalNames:
+    """Answers routes from what the brokers have now."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+
+    def handle(self, caller: LocalChannel, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            caller.answer(frame, self._answer(frame).SerializeToString())
+
+    def _answer(self, frame: Frame) -> RouteAnswer | BrokersAnswer:
+        brokers = self._cluster.brokers
+        down = self._cluster.down
+        if frame.opcode == Opcode.FETCH_ROUTE:
+            topic = TopicRequest.FromString(frame.header).topic
+            return RouteAnswer(
+                brokers=[
+                    BrokerRoute(name=name, host=name, port=1, queues=facts.queues, default_durability=2)
+                    for name, broker in brokers.items()
+                    for facts in broker.topics
+                    if facts.name == topic and name not in down
+                ]
+            )
+        facts = [
+            BrokerFacts(
+                name=name, host=name, port=1, default_durability=2, topics=[TopicQueues(topic=t.name, queues=t.queues) for t in b.topics]
+            )
+            for name, b in brokers.items()
+        ]
+        return BrokersAnswer(brokers=[BrokerState(facts=fact, alive=fact.name not in down) for fact in facts])
+
+    def gone(self, caller: LocalChannel) -> None:
+        """Nothing is kept of it."""
+
+
+class LocalCluster:
+    """Brokers by name; each may be taken down, its connections with it, and come back."""
+
+    def __init__(self, names: Iterable[str], limits: BrokerLimits) -> None:
+        self.stores = {name: MemoryStore(SystemClock()) for name in names}
+        self.brokers = {name: Broker(store, SystemClock(), limits) for name, store in self.stores.items()}
+        self.down: set[str] = set()
+        self.channels: dict[str, list[LocalChannel]] = {name: [] for name in ("names", *self.brokers)}
+
+    async def connect(
+        self,
+        host: str,
+        port: int,  # noqa: ARG002
+        *,
+        client_id: str,
+        timeout: float,  # noqa: ARG002, ASYNC109
+        lost: Callable[[LiteMQError], None],
+    ) -> LocalChannel:
+        if host in self.down:
+            raise ConnectionLostError(f"{host} is down")
+        service: Service = LocalNames(self) if host == "names" else self.brokers[host]
+        channel = LocalChannel(host, client_id, service, lost)
+        self.channels[host].append(channel)
+        return channel
+
+    def take_down(self, name: str) -> None:
+        self.down.add(name)
+        self.cut(name)
+
+    def cut(self, name: str) -> None:
+        """End all connections."""
+        channels, self.channels[name] = self.channels[name], []
+        for channel in channels:
+            channel.close(ConnectionLostError("cut"))
+
+    def bring_back(self, name: str) -> None:
+        self.down.discard(name)
+
+    @asynccontextmanager
+    async def client(self, **settings: Any) -> AsyncIterator[AsyncClient]:
+        settings = {"retry_backoff_ms": 5, "max_retry_backoff_ms": 20, "route_refresh_ms": 50, "shutdown_timeout_ms": 3000} | settings
+        client = AsyncClient("litemq://names", **settings)
+        client._make_engine = lambda _url, config: ClusterEngine([NAMES], config, connect=self.connect)
+        async with client:
+            yield client
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.close()
+
+
+@asynccontextmanager
+async def local_cluster(*names: str, limits: BrokerLimits | None = None) -> AsyncIterator[LocalCluster]:
+    cluster = LocalCluster(names or ("a",), limits or BrokerLimits(auto_create_topics=True))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
