@@ -128,6 +128,51 @@ def test_offsets_of_groups_are_kept(store: Store) -> None:
     assert store.state.group_offsets == {("billing", key): 3}
 
 
+def _numbered(topic: str, producer_id: int, sequences: range) -> bytearray:
+    return bytearray(b"".join(encode_record(Record(topic, b"x", producer_id=producer_id, sequence=n)) for n in sequences))
+
+
+def test_what_producers_sent_is_known(store: Store, clock: FakeClock) -> None:
+    topic = store.create_topic("orders", 2)
+    producers = store.state.producers
+    first = store.append(_numbered("orders", 7, range(3)) + _numbered("orders", 8, range(2)), topic.topic_id, np.array([0, 0, 0, 1, 0]))
+    store.append(_encoded("orders", b"nobody's"), topic.topic_id, 0)
+    clock.advance(5)
+    second = store.append(_numbered("orders", 7, range(3, 5)), topic.topic_id, 0)
+    assert producers.expected((7, topic.topic_id, 0)) == 5
+    assert producers.expected((7, topic.topic_id, 1)) == 0
+    assert producers.receipt((7, topic.topic_id, 0), 2) == (2, first.store_timestamp)
+    assert producers.receipt((7, topic.topic_id, 0), 3) == (5, second.store_timestamp)
+    assert producers.receipt((7, topic.topic_id, 0), 5) is None
+    # Sequence 1 of producer 8 is in another queue than 0: the store takes it, and goes on from there.
+    assert producers.receipt((8, topic.topic_id, 0), 1) == (3, first.store_timestamp)
+    assert producers.expected((0, topic.topic_id, 0)) == 0
+    assert len(producers) == 3
+
+
+def test_a_producer_is_forgotten_after_seven_days_or_with_its_topic(store: Store, clock: FakeClock) -> None:
+    topic, other = store.create_topic("orders", 1), store.create_topic("payments", 1)
+    producers = store.state.producers
+    for facts in (topic, other):
+        store.append(_numbered(facts.name, 7, range(3)), facts.topic_id, 0)
+    clock.advance(167 * 3600)
+    store.append(_numbered("payments", 7, range(3, 4)), other.topic_id, 0)
+    assert producers.expected((7, topic.topic_id, 0)) == 3
+    clock.advance(2 * 3600)
+    store.append(_encoded("payments", b"nobody's"), other.topic_id, 0)
+    assert producers.expected((7, topic.topic_id, 0)) == 0
+    assert producers.expected((7, other.topic_id, 0)) == 4
+    store.append(_numbered("orders", 7, range(1)), topic.topic_id, 0)
+    assert producers.receipt((7, topic.topic_id, 0), 0) is not None
+    store.delete_topic("payments")
+    assert producers.expected((7, other.topic_id, 0)) == 0
+    again = store.create_topic("payments", 1)
+    assert producers.expected((7, again.topic_id, 0)) == 0
+    assert store.append(_numbered("payments", 7, range(1)), again.topic_id, 0).queue_offsets.tolist() == [5]
+    assert producers.receipt((7, again.topic_id, 0), 0) is not None
+    assert len(producers) == 2
+
+
 def test_nothing_is_taken_after_the_end(store: Store) -> None:
     topic = store.create_topic("orders", 1)
     store.close()

@@ -40,7 +40,10 @@ class _Writer:
     def send(self, queue: int, count: int, size: int) -> None:
         topic = self.store.create_topic("orders", 2)
         bodies = [struct.pack(">BI", queue, len(self.sent[queue]) + n) + bytes(size) for n in range(count)]
-        records = [Record("orders", body, _message_id(body), keys=(f"queue-{queue}",)) for body in bodies]
+        records = [
+            Record("orders", body, _message_id(body), keys=(f"queue-{queue}",), producer_id=7, sequence=len(self.sent[queue]) + n)
+            for n, body in enumerate(bodies)
+        ]
         appended = self.store.append(bytearray(b"".join(map(encode_record, records))), topic.topic_id, queue)
         # What may have been written, promised or not, is what it is.
         self.sent[queue] += bodies
@@ -151,6 +154,11 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
                 assert least + len(bodies) >= count
                 assert bodies == writer.sent[queue][least : least + len(bodies)]
                 assert least == 0 or until > writer.retained_at
+                # Each record is known to have been sent, and none that the power cut took.
+                pair = (7, 16, queue)
+                assert store.state.producers.expected(pair) == least + len(bodies)
+                receipts = [store.state.producers.receipt(pair, n) for n in range(least + len(bodies))]
+                assert [receipt is not None and receipt.queue_offset for receipt in receipts] == list(range(least + len(bodies)))
                 for body in bodies[:1] + bodies[-1:]:
                     assert [stored.record.body for stored in store.find("orders", _message_id(body))] == [body]
                 if states % 10 == 0:

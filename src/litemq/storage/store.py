@@ -31,7 +31,7 @@ class Store(Protocol):
 
     @property
     def state(self) -> State:
-        """Topics, queues and offsets, as the records that were appended so far make them. Only to be read."""
+        """Topics, queues, offsets and what producers sent, as the records that were appended so far make them. Only to be read."""
 
     @property
     def log_end(self) -> int:

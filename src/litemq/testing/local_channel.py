@@ -6,7 +6,7 @@ The broker behind it is the real one. Answers come in a later turn of the event 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
@@ -24,7 +24,7 @@ __all__ = ["LocalChannel", "Service"]
 class Service(Protocol):
     """What stands behind a channel: a broker or a NameServer."""
 
-    def handle(self, caller: LocalChannel, frames: Iterable[Frame]) -> None: ...
+    def handle(self, caller: LocalChannel, frames: list[Frame]) -> None: ...
 
     def gone(self, caller: LocalChannel) -> None: ...
 

@@ -24,6 +24,7 @@ from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
     CommitRequest,
     CreateTopicRequest,
+    Empty,
     FindRequest,
     JoinAnswer,
     JoinRequest,
@@ -37,6 +38,7 @@ from litemq.proto.wire_pb2 import (
     QueueRange,
     TopicAnswer,
     TopicRequest,
+    TopicsAnswer,
 )
 from litemq.types import BodyCodec, Durability
 
@@ -224,7 +226,7 @@ class ClusterEngine:
         patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
         header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience)
         answer = PullAnswer.FromString(header)
-        return Pulled(records, answer.next_offset, getattr(answer, "damaged", ""))
+        return Pulled(records, answer.next_offset, answer.damaged)
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
@@ -254,8 +256,10 @@ class ClusterEngine:
     async def topics(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for state in await self._names.brokers():
-            for entry in state.facts.topics:
-                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
+            self._addresses[state.facts.name] = (state.facts.host, state.facts.port)
+            if state.alive:
+                for entry in TopicsAnswer.FromString(await self._ask(state.facts.name, Opcode.LIST_TOPICS, Empty())).topics:
+                    found[entry.topic] = found.get(entry.topic, 0) + entry.queues
         return dict(sorted(found.items()))
 
     async def brokers(self) -> list[BrokerFact]:

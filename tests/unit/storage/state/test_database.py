@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import CorruptStoreError
-from litemq.proto.control_pb2 import GroupOffset, Queue, Row, Topic
+from litemq.proto.control_pb2 import GroupOffset, ProducerRuns, Queue, Row, Topic
 from litemq.storage.state.database import StateDatabase, StoredState
 from litemq.storage.state.rows import row_key
 
@@ -60,6 +60,18 @@ def test_the_account_is_that_of_the_rows(tmp_path_factory: pytest.TempPathFactor
     assert ({} if stored is None else {row_key(row): row for row in stored.rows}) == expected
     database.close()
     shutil.rmtree(folder)
+
+
+def test_a_row_that_is_gone_is_taken_out(tmp_path: Path) -> None:
+    database = StateDatabase(tmp_path / "state.db")
+    rows = [Row(producer_runs=ProducerRuns(producer_id=n, topic_id=16, first=0, lengths=[1])) for n in range(700)]
+    database.commit(100, [(row_key(row), row) for row in rows])
+    gone = [Row(producer_runs=ProducerRuns(producer_id=n, topic_id=16, first=0)) for n in range(10, 1000)]
+    database.commit(200, [(row_key(row), row) for row in gone])
+    stored = database.load()
+    assert stored is not None
+    assert stored.rows == rows[:10]
+    database.close()
 
 
 def test_a_commit_that_fails_leaves_the_one_before(tmp_path: Path) -> None:

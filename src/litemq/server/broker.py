@@ -1,0 +1,82 @@
+"""A broker as a server: load, lock, recover, bind, run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from litemq import __version__
+from litemq.broker.config import BrokerLimits
+from litemq.broker.core import Broker
+from litemq.clock import SystemClock
+from litemq.net.server import FrameServer, ServerLimits
+from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
+from litemq.server.broker_config import BrokerConfig, check_address
+from litemq.server.registration import Registration
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+
+__all__ = ["run_broker"]
+
+_LOG = logging.getLogger(__name__)
+
+
+async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+    """Serve until ``stop`` is set; ``ready`` is told the address once requests are taken."""
+    loop = asyncio.get_running_loop()
+    clock = SystemClock()
+    store_config = StoreConfig(
+        segment_bytes=config.file_size,
+        max_record_bytes=config.max_record_bytes,
+        retention_ms=config.retention_ms,
+        max_log_bytes=config.max_log_bytes,
+    )
+    store = await loop.run_in_executor(None, DiskStore, Path(config.data_path), store_config, clock)
+    try:
+        limits = BrokerLimits(
+            auto_create_topics=config.auto_create_topics,
+            default_queues=config.default_queues,
+            quota_messages_per_s=config.quota_messages_per_s,
+            quota_bytes_per_s=config.quota_bytes_per_s,
+        )
+        started_at = clock.wall_ms()
+        address = ("", 0)
+
+        def facts() -> BrokerFacts:
+            return BrokerFacts(
+                name=config.broker_name,
+                host=config.reachable_host,
+                port=address[1],
+                started_at=started_at,
+                default_durability=config.default_durability,
+                topics=[TopicQueues(topic=topic.name, queues=topic.queues) for topic in broker.topics],
+                software=f"litemq {__version__}",
+            )
+
+        registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
+        broker = Broker(store, clock, limits, topics_changed=registration.changed)
+        frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
+        server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, gone=broker.gone)
+        try:
+            address = await server.start(config.host, config.port, insecure=config.insecure)
+            async with asyncio.TaskGroup() as background:
+                background.create_task(registration.run())
+                ready(*address)
+                await stop.wait()
+                _LOG.info("broker %s is stopping", config.broker_name)
+                registration.close()
+        finally:
+            broker.close()
+            await _close(server, config.shutdown_timeout_ms / 1000)
+    finally:
+        await loop.run_in_executor(None, store.close)
+
+
+async def _close(server: FrameServer, most: float) -> None:
+    try:
+        async with asyncio.timeout(most):
+            await server.close()
+    except TimeoutError:
+        _LOG.warning("connections did not end within %g s and were cut off", most)
