@@ -12,12 +12,14 @@ from rich.table import Table
 
 from litemq import __version__
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
+from litemq.cli import bench_load
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_value
 
 __all__ = ["app"]
 
 app = new_noun("bench")
+bench_load.add_to(app)
 
 
 @app.callback()

@@ -24,6 +24,8 @@ class Program(StrEnum):
     """Whose settings: the names of the tables."""
 
     BROKER = "broker"
+    NAMESERVER = "nameserver"
+    CLIENT = "client"
 
 
 @app.callback()

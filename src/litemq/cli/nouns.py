@@ -13,8 +13,13 @@ __all__ = ["NOUNS", "Nouns", "new_noun"]
 # Each module ``litemq.cli.<name>`` has an ``app``.
 NOUNS: Final = {
     "bench": "Measure LiteMQ on this machine.",
+    "broker": "Run a broker.",
     "config": "Show the settings, and where each comes from.",
+    "message": "Send messages, follow a topic, look one up.",
+    "nameserver": "Run a NameServer.",
     "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",
+    "topic": "Create, delete, list and describe topics.",
+    "up": "Run a NameServer and a broker here, for development.",
 }
 
 

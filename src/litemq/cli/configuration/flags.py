@@ -52,7 +52,7 @@ def _file_option(table: Table) -> Any:
 
 def _flag(table: Table, setting: Setting) -> inspect.Parameter:
     variable, default = table.variable(setting), setting.kind.show(table.defaults[setting.field])
-    shown = "" if default in ("", []) else f"; default: {','.join(default) if isinstance(default, list) else default}"
+    shown = "" if default is False or default in ("", []) else f"; default: {','.join(default) if isinstance(default, list) else default}"
     text = f"{setting.help} [{variable}{shown}]"
     if setting.kind.name == "switch":
         option = typer.Option(f"{setting.flag}/--no-{setting.flag[2:]}", help=text, show_default=False, allow_from_autoenv=False)

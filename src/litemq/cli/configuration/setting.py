@@ -56,7 +56,8 @@ class Table:
 
     def variable(self, setting: Setting) -> str:
         """The setting's twin in the environment."""
-        return setting.variable or f"LITEMQ_{self.program}_{setting.flag.removeprefix('--')}".replace("-", "_").upper()
+        name = setting.flag.removeprefix("--").removeprefix(f"{self.program}-")
+        return setting.variable or f"LITEMQ_{self.program}_{name}".replace("-", "_").upper()
 
     @property
     def file_variable(self) -> str:
