@@ -6,16 +6,18 @@ from litemq.errors import LiteMQError
 
 if TYPE_CHECKING:
     from litemq.client.async_client import AsyncClient
+    from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 
 __version__ = "0.1.0"
 
-__all__ = ["AsyncClient", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
+__all__ = ["AsyncClient", "Client", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
 
 # Imported when they are first used: whoever wants an error class or the version does not pay for a client.
 _PLACES = {
     "AsyncClient": "litemq.client.async_client",
+    "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
     "Message": "litemq.client.messages",
     "OutgoingMessage": "litemq.client.messages",
