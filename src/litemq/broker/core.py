@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -61,11 +61,12 @@ class Broker:
     """Services over a store, for everybody who is connected; made on the event loop that it runs on."""
 
     def __init__(
-        self, store: Store, clock: Clock, limits: BrokerLimits | None = None, *, topics_changed: Callable[[], None] = lambda: None
+        self, store: Store, clock: Clock, limits: BrokerLimits | None = None, *, announce: Callable[[], Awaitable[None]] | None = None
     ) -> None:
+        """``announce`` tells the world which topics there are, and returns when it knows."""
         self._store = store
         self._limits = limits or BrokerLimits()
-        self._topics_changed = topics_changed
+        self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
@@ -207,7 +208,10 @@ class Broker:
             else:
                 caller.answer(frame, header, attachment)
 
-        task = asyncio.get_running_loop().create_task(answer())
+        self._in_background(answer())
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -230,8 +234,9 @@ class Broker:
             )
         if topic is None:
             topic = self._store.create_topic(request.topic, request.queues or self._limits.default_queues)
-            self._changed()
-        elif request.queues not in (0, topic.queues):
+            self._topics_changed(caller, frame, self._describe(topic))
+            return
+        if request.queues not in (0, topic.queues):
             raise InvalidArgumentError(f"topic {topic.name!r} is there already, with {topic.queues} queues instead of {request.queues}")
         self._answer_confirmed(caller, frame, self._store.log_end, self._describe(topic))
 
@@ -239,8 +244,7 @@ class Broker:
         topic = self._topic(_parse(TopicRequest, frame[3]).topic)
         check_name(topic.name)
         self._store.delete_topic(topic.name)
-        self._changed()
-        self._answer_confirmed(caller, frame, self._store.log_end, Empty())
+        self._topics_changed(caller, frame, Empty())
 
     def _describe_topic(self, caller: Caller, frame: Frame) -> None:
         topic = self._topic(_parse(TopicRequest, frame[3]).topic)
@@ -254,9 +258,17 @@ class Broker:
         ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
         return TopicAnswer(topic=topic.name, queues=ranges)
 
-    def _changed(self) -> None:
+    def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:
+        """Answer once the change is safe, and known to whoever is asked for the topic next."""
         self._destinations.clear()
-        self._topics_changed()
+        end = self._store.log_end
+
+        async def tell() -> None:
+            if self._announce is not None:
+                await self._announce()
+            self._answer_confirmed(caller, frame, end, answer)
+
+        self._in_background(tell())
 
     def _answer_confirmed(self, caller: Caller, frame: Frame, end: int, answer: Message) -> None:
         """Answer once everything below a log offset is safe."""

@@ -26,6 +26,7 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 _TIMEOUT: Final = 5.0
 _GOODBYE_TIMEOUT: Final = 0.5
+_ANNOUNCED_WITHIN: Final = 1.0
 _APART: Final = 0.05  # a thousand topics created in a row are not told one by one
 _HEARTBEAT_MS: Final = range(50, 60_001)  # what is believed of a NameServer
 _DEFAULT_HEARTBEAT_MS: Final = 1_000
@@ -60,6 +61,16 @@ class Registration:
         for link in self._links:
             link.changed()
 
+    async def announce(self) -> None:
+        """The same, and wait until those NameServers know that can be reached: a second at most."""
+        self.changed()
+        reachable = [link for link in self._links if link.registered.is_set()]
+        if reachable:
+            telling = [asyncio.create_task(link.told.wait()) for link in reachable]
+            _, late = await asyncio.wait(telling, timeout=_ANNOUNCED_WITHIN)
+            for task in late:
+                task.cancel()
+
     @property
     def registered(self) -> int:
         """How many NameServers know this broker."""
@@ -90,9 +101,11 @@ class _Link:
         self._complaint = ""
         self._heartbeat = _DEFAULT_HEARTBEAT_MS / 1000
         self.registered = asyncio.Event()
+        self.told = asyncio.Event()  # what is true
 
     def changed(self) -> None:
         self._stale = True
+        self.told.clear()
         self._wake.set()
 
     def close(self) -> None:
@@ -132,6 +145,8 @@ class _Link:
             if not self.registered.is_set():
                 _LOG.info("registered with the NameServer at %s", peer.address)
             self.registered.set()
+            if not self._stale:
+                self.told.set()
             self._complaint = ""
             await asyncio.sleep(_APART)
 

@@ -38,17 +38,17 @@ class MemoryCluster:
         self._cluster_store = EmbeddedStore()
         self._names = NameServer(self._cluster_store, clock=FakeClock())  # no heart has to beat here: for it no time passes
         self._store = MemoryStore(clock)
-        self.broker = Broker(self._store, clock, limits or BrokerLimits(auto_create_topics=True), topics_changed=self._register)
+        self.broker = Broker(self._store, clock, limits or BrokerLimits(auto_create_topics=True), announce=self._register)
         self._registering = LocalChannel("names", "broker", self._names)
         self._channels: set[LocalChannel] = set()
-        self._register()
+        self._registered = self.loop.create_task(self._register())
 
-    def _register(self) -> None:
+    async def _register(self) -> None:
         topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.broker.topics]
         facts = BrokerFacts(
             name="memory", host=_BROKER[0], port=_BROKER[1], started_at=1, default_durability=Durability.DISK, topics=topics
         )
-        self._registering.ask(Opcode.REGISTER_BROKER, facts.SerializeToString()).add_done_callback(lambda answer: answer.exception())
+        await self._registering.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
 
     async def connect(
         self,
@@ -60,6 +60,7 @@ class MemoryCluster:
         lost: Callable[[LiteMQError], None],
     ) -> Channel:
         """A channel to the NameServer or the broker."""
+        await self._registered
         service: Service = self._names if (host, port) == _NAMES else self.broker
         channel = LocalChannel(f"{host}:{port}", client_id, service, lost)
         self._channels.add(channel)

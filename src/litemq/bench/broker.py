@@ -1,0 +1,213 @@
+"""``litemq bench suite broker``: a broker as its users meet it.
+
+Each figure has a cluster of its own, started with ``litemq up`` on free ports, its data below the temporary directory (``TMPDIR``); the load
+comes from this process, through the public client. Everything shares the machine's processors. Bodies have 1 KiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
+from litemq.bench.suite import Figure, at_least, at_most
+from litemq.errors import LiteMQError
+from litemq.net.client import Peer
+from litemq.net.event_loop import run
+from litemq.net.frame import Frame
+from litemq.net.sent_answers import pack_sent_answer
+from litemq.net.server import FrameServer, Session
+
+__all__ = ["figures", "running_cluster"]
+
+_SECONDS: Final = 8.0
+_CONNECTIONS: Final = 8
+_IN_FLIGHT: Final = 32
+_RATE: Final = 10_000
+_BODY_BYTES: Final = 1024
+_START_S: Final = 60.0
+
+
+def figures(scale: float) -> list[Figure]:
+    """What is promised of a broker; ``scale`` shortens each measurement."""
+    seconds = max(0.3, _SECONDS * scale)
+    memory = _Sending("memory", seconds)
+    disk = _Sending("disk", seconds)
+    bare = _Bare(seconds)
+    latency = _Latency(seconds)
+    return [
+        Figure("send_memory", "one message a request, 8 connections × 32 in flight, level memory", "msg/s", memory.rate, at_least(100_000)),
+        Figure("send_memory_p99", "99 of 100 of those are answered within", "ms", lambda: memory.p99, at_most(10)),
+        Figure("send_disk", "the same, level disk", "msg/s", disk.rate, at_least(80_000)),
+        Figure("send_disk_p99", "99 of 100 of those are answered within", "ms", lambda: disk.p99),
+        Figure("bare_frames", "the same frames to a server that only answers them", "msg/s", bare.rate),
+        Figure("send_over_bare", "send_memory against bare_frames", "×", lambda: memory.last / bare.last),
+        Figure("send_nowait", "send_nowait, automatic batching, level memory", "msg/s", lambda: _send_nowait(seconds), at_least(200_000)),
+        Figure("consume", "async for, warm, decoded and acknowledged", "msg/s", lambda: _consume(seconds), at_least(150_000)),
+        Figure("end_to_end_p99", "from send to async for, steady 10,000 msg/s, level disk", "ms", latency.p99, at_most(3)),
+        Figure("end_to_end_p50", "the half of those", "ms", lambda: latency.p50),
+    ]
+
+
+@contextlib.contextmanager
+def running_cluster() -> Iterator[str]:
+    """A cluster of its own, by the command that users type; gives its URL."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
+        names, broker = _free_port(), _free_port()
+        command = [sys.executable, "-m", "litemq", "up", "--data", str(Path(folder) / "data")]
+        command += ["--nameserver-port", str(names), "--port", str(broker)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+            said = _wait_until_ready(process)
+            try:
+                if said is not None:
+                    raise LiteMQError(f"litemq up did not start: {said}")
+                yield f"litemq://127.0.0.1:{names}"
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout=_START_S)
+
+
+def _wait_until_ready(process: subprocess.Popen[str]) -> str | None:
+    """Nothing once it is ready; what it said, where it ended instead."""
+    said: list[str] = []
+    if process.stdout is not None:
+        for line in process.stdout:
+            said.append(line)
+            if "is ready" in line:
+                # What it says later is read, too, or else it would stop when nobody does.
+                threading.Thread(target=process.stdout.read, daemon=True).start()
+                return None
+    return "".join(said) or "it said nothing"
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _with_cluster(load: Callable[[str], Coroutine[Any, Any, LoadResult]]) -> LoadResult:
+    with running_cluster() as url:
+        result = run(load(url))
+    if result.failed or result.missing:
+        raise LiteMQError(f"{result.failed} messages failed and {result.missing} are missing: {result.first_error}")
+    return result
+
+
+class _Sending:
+    """One message a request."""
+
+    def __init__(self, level: str, seconds: float) -> None:
+        self._level = level
+        self._seconds = seconds
+        self.last = self.p99 = 0.0
+
+    def rate(self) -> float:
+        result = _with_cluster(
+            lambda url: measure_send(
+                url, connections=_CONNECTIONS, in_flight=_IN_FLIGHT, size=_BODY_BYTES, seconds=self._seconds, durability=self._level
+            )
+        )
+        self.last = result.messages_per_s
+        self.p99 = (result.latency_ms or {}).get(99.0, 0.0)
+        return self.last
+
+
+def _send_nowait(seconds: float) -> float:
+    result = _with_cluster(
+        lambda url: measure_send(
+            url, connections=1, in_flight=_IN_FLIGHT, size=_BODY_BYTES, seconds=seconds, durability="memory", batch=True
+        )
+    )
+    return result.messages_per_s
+
+
+def _consume(seconds: float) -> float:
+    async def load(url: str) -> LoadResult:
+        sent = await measure_send(
+            url, connections=1, in_flight=_IN_FLIGHT, size=_BODY_BYTES, seconds=seconds / 2, durability="memory", batch=True
+        )
+        # Once for the caches, and once that counts.
+        await measure_consume(url, messages=sent.messages)
+        return await measure_consume(url, messages=sent.messages)
+
+    return _with_cluster(load).messages_per_s
+
+
+class _Latency:
+    """How long a message is under way, at a steady rate."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.p50 = 0.0
+
+    def p99(self) -> float:
+        result = _with_cluster(lambda url: measure_latency(url, rate=_RATE, size=_BODY_BYTES, seconds=self._seconds, durability="disk"))
+        latency = result.latency_ms or {}
+        self.p50 = latency.get(50.0, 0.0)
+        return latency.get(99.0, 0.0)
+
+
+class _Bare:
+    """Frames over sockets, and nothing behind them: what the network's part alone would allow, on this machine and at this time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.last = 1.0
+
+    def rate(self) -> float:
+        command = [sys.executable, "-c", "from litemq.bench.broker import answer_frames; answer_frames()"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+            try:
+                port = int(process.stdout.readline()) if process.stdout is not None else 0
+                self.last = run(_ask_frames(port, self._seconds))
+            finally:
+                process.terminate()
+                process.wait(timeout=_START_S)
+        return self.last
+
+
+def answer_frames() -> None:
+    """A server that answers each request as a broker would; run in a process of its own, it prints its port."""
+    answer = pack_sent_answer(1, 1)
+
+    def handle(session: Session, frames: list[Frame]) -> None:
+        for frame in frames:
+            session.answer(frame, answer)
+
+    async def serve() -> None:
+        server = FrameServer(handle, software="bare")
+        _, port = await server.start("127.0.0.1", 0)
+        print(port, flush=True)  # noqa: T201
+        await asyncio.get_running_loop().create_future()
+
+    run(serve())
+
+
+async def _ask_frames(port: int, seconds: float) -> float:
+    record = secrets.token_bytes(_BODY_BYTES + 200)
+    done = 0
+
+    async def ask(peer: Peer, until: float) -> None:
+        nonlocal done
+        while time.perf_counter() < until:
+            await peer.ask(16, b"header", record)
+            done += 1
+
+    peers = [await Peer.connect("127.0.0.1", port, client_id="bench") for _ in range(_CONNECTIONS)]
+    begin = time.perf_counter()
+    await asyncio.gather(*(ask(peer, begin + seconds) for peer in peers for _ in range(_IN_FLIGHT)))
+    rate = done / (time.perf_counter() - begin)
+    for peer in peers:
+        peer.close()
+    return rate
