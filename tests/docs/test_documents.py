@@ -6,10 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from support.commands import up
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
@@ -25,6 +28,23 @@ def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp
     monkeypatch.chdir(tmp_path)
     program = "\n".join(_blocks(document, "python"))
     assert program
+    with _cluster(document, tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        _check(document, program)
+
+
+@contextlib.contextmanager
+def _cluster(document: Path, folder: Path) -> Iterator[dict[str, str]]:
+    """What a how-to begins with that runs ``litemq up``, on ports of its own; and the environment that tells the rest of it."""
+    if document.parent.name == "howto" and "$ litemq up\n" in document.read_text():
+        with up(folder) as (_, environment):
+            yield environment
+    else:
+        yield {}
+
+
+def _check(document: Path, program: str) -> None:
     expected = re.findall(r"print\(.*\)\n?(?:  )?# (.*)", program)
     assert len(expected) == program.count("print(")
     printed = io.StringIO()
@@ -39,7 +59,7 @@ def _run_commands(document: Path) -> None:
     """The commands of a how-to, after its program; what stands below one is what it prints."""
     for block in _blocks(document, "console"):
         for line, following in pairwise([*block.splitlines(), "$ "]):
-            if line.startswith("$ litemq "):
+            if line.startswith("$ litemq ") and line != "$ litemq up":
                 words = shlex.split(line.removeprefix("$ "))
                 command = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
                 result = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,6 +17,7 @@ from litemq.errors import ConnectionLostError
 __all__ = ["ClientFile", "Url", "client_settings", "with_client"]
 
 T = TypeVar("T")
+_PROBE_S = 2.0
 
 Url = Annotated[
     str | None,
@@ -45,6 +47,7 @@ def client_settings(url: str | None, file: Path | None, **more: object) -> tuple
 def with_client(url: str | None, file: Path | None, use: Callable[[Any], Coroutine[Any, Any, T]], **more: object) -> T:
     """Run something with a client, on a loop of its own."""
     where, settings = client_settings(url, file, **more)
+    _check_anybody_listens(where)
     from litemq import AsyncClient
     from litemq.net.event_loop import run
 
@@ -52,9 +55,23 @@ def with_client(url: str | None, file: Path | None, use: Callable[[Any], Corouti
         async with AsyncClient(where, **settings) as mq:
             return await use(mq)
 
-    try:
-        return run(connected())
-    except ConnectionLostError as error:
-        if "refused" in str(error).lower():
-            raise ConnectionLostError(f"{error}: start one with: litemq up") from None
-        raise
+    return run(connected())
+
+
+def _check_anybody_listens(url: str) -> None:
+    """A client would try again for a while, as it should; somebody who types wants to know at once."""
+    if not url.startswith("litemq://"):
+        return
+    from litemq.client.url import parse_addresses
+
+    refused = []
+    for host, port in parse_addresses(url):
+        try:
+            socket.create_connection((host, port), timeout=_PROBE_S).close()
+        except ConnectionRefusedError:
+            refused.append(f"{host}:{port}")
+        except OSError:
+            return  # the client knows more, and says so
+        else:
+            return
+    raise ConnectionLostError(f"nobody listens at {', '.join(refused)}: start one with: litemq up")

@@ -1,0 +1,169 @@
+"""``litemq up``: ready at once, stopped at once, and nobody left behind."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from litemq.cli.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
+from support.commands import Running, free_ports, litemq, running, up
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Running, dict[str, str]]]:
+    with up(tmp_path) as started:
+        yield started
+
+
+def _children(command: Running) -> list[int]:
+    """The processes that it started, by what the kernel says of them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == command.process.pid:
+            found.append(int(path.parent.name))
+    return found
+
+
+def _wait_gone(pids: list[int], within: float = 20.0) -> None:
+    until = time.monotonic() + within
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until, f"{pids} still run"
+        time.sleep(0.05)
+
+
+def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+    command, environment = cluster
+    said = "\n".join(command.printed)
+    assert f"export LITEMQ_URL={environment['LITEMQ_URL']}" in said
+    assert "litemq message send orders '{\"id\": 1}'" in said
+    assert litemq("message", "send", "orders", '{"id": 1}', cwd=tmp_path, environment=environment).stdout.startswith("sent ")
+    with running("message", "tail", "orders", cwd=tmp_path, environment=environment) as tail:
+        assert tail.wait_for("id").endswith('{"id": 1}')
+        litemq("message", "send", "orders", '{"id": 2}', cwd=tmp_path, environment=environment)
+        tail.wait_for('{"id": 2}')
+        assert tail.stop(signal.SIGINT) == 0
+    assert sorted(path.name for path in (tmp_path / "litemq-data").iterdir()) == ["broker", "lock", "nameserver"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]], number: signal.Signals, whole_group: bool) -> None:
+    """Ctrl-C reaches the whole process group, and so does what stops a service."""
+    command, _ = cluster
+    children = _children(command)
+    assert len(children) == 2
+    if whole_group:
+        os.killpg(command.process.pid, number)
+    else:
+        command.process.send_signal(number)
+    assert command.process.wait(20) == 0
+    _wait_gone(children)
+    assert not [line for line in command.printed if "WARNING" in line or "ERROR" in line]
+
+
+def test_what_was_sent_is_there_after_a_restart(tmp_path: Path) -> None:
+    with up(tmp_path) as (command, environment):
+        litemq("message", "send", "orders", "first", cwd=tmp_path, environment=environment)
+        assert command.stop() == 0
+    with up(tmp_path) as (command, environment):
+        assert "first" in litemq("message", "tail", "orders", "--no-follow", cwd=tmp_path, environment=environment).stdout
+        assert command.stop() == 0
+
+
+def test_when_a_child_dies_the_rest_stops_and_it_says_which(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+    command, _ = cluster
+    children = _children(command)
+    broker = next(pid for pid in children if b"auto_create_topics" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(broker, signal.SIGKILL)
+    command.wait_for("broker ended by itself, with signal SIGKILL")
+    assert command.process.wait(20) == EXIT_FAILED
+    _wait_gone(children)
+
+
+def test_when_it_is_killed_the_children_notice(cluster: tuple[Running, dict[str, str]]) -> None:
+    command, _ = cluster
+    children = _children(command)
+    command.process.kill()
+    _wait_gone(children)
+
+
+def test_a_second_one_in_the_same_directory_explains_itself(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+    command, environment = cluster
+    second = litemq("up", cwd=tmp_path, check=False, environment=environment)
+    assert second.returncode == EXIT_IN_USE
+    assert f"litemq up is already running here with pid {command.process.pid}" in second.stderr
+    assert second.stderr.count("\n") == 1
+
+
+def test_a_second_one_elsewhere_names_the_port(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
+    _, environment = cluster
+    (tmp_path / "elsewhere").mkdir()
+    second = litemq("up", cwd=tmp_path / "elsewhere", check=False, environment=environment)
+    assert second.returncode == EXIT_FAILED
+    assert f"NameServer: cannot listen on 127.0.0.1:{environment['LITEMQ_UP_NAMESERVER_PORT']}" in second.stderr
+    assert "--nameserver-port" in second.stderr
+
+
+def test_a_broker_that_runs_in_the_directory_is_named(tmp_path: Path) -> None:
+    nameserver, broker, other = map(str, free_ports(3))
+    path = str(tmp_path / "litemq-data" / "broker")
+    with running("broker", "--port", other, "--data-path", path, "--file-size", "16MiB", cwd=tmp_path) as first:
+        first.wait_for("listening on")
+        second = litemq("up", "--port", broker, "--nameserver-port", nameserver, cwd=tmp_path, check=False)
+        assert second.returncode == EXIT_IN_USE
+        assert f"in use by process {first.process.pid}" in second.stderr
+        assert first.stop(signal.SIGINT) == 0
+
+
+def test_an_open_address_must_be_asked_for(tmp_path: Path) -> None:
+    refused = litemq("nameserver", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)  # noqa: S104 (that is the point)
+    assert refused.returncode == EXIT_FAILED
+    assert "say --insecure" in refused.stderr
+    with running("nameserver", "--host", "0.0.0.0", "--port", "0", "--insecure", cwd=tmp_path) as open_one:  # noqa: S104
+        open_one.wait_for("listening on 0.0.0.0:")
+        assert open_one.stop() == 0
+
+
+def test_the_files_in_configs_start_unchanged(tmp_path: Path) -> None:
+    configs = Path(__file__).parents[2] / "configs"
+    nameserver, broker = map(str, free_ports(2))
+    with running("nameserver", "--config", str(configs / "nameserver.toml"), "--port", nameserver, cwd=tmp_path) as names:
+        names.wait_for("listening on")
+        arguments = ("--config", str(configs / "broker.toml"), "--port", broker, "--nameserver", f"localhost:{nameserver}")
+        with running("broker", *arguments, cwd=tmp_path) as started:
+            started.wait_for("registered with the NameServer")
+            assert (tmp_path / "data" / "broker" / "commitlog").is_dir()
+            assert started.stop() == 0
+        assert names.stop() == 0
+
+
+def test_settings_that_cannot_be_used_are_one_line(tmp_path: Path) -> None:
+    refused = litemq("broker", "--port", "many", cwd=tmp_path, check=False)
+    assert refused.returncode == EXIT_USAGE
+    assert refused.stderr == 'error ConfigurationError (4): --port: write a whole number, not "many"\n'
+
+
+def test_nobody_there_says_how_to_start_one(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    alone = litemq("topic", "list", "--url", f"litemq://127.0.0.1:{port}", cwd=tmp_path, check=False)
+    assert alone.returncode == EXIT_UNREACHABLE
+    assert "start one with: litemq up" in alone.stderr
+
+
+def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
+    with up(tmp_path) as (command, _):
+        children = _children(command)
+        for pid in children:
+            os.kill(pid, signal.SIGSTOP)  # such that they cannot stop
+        command.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert command.process.poll() is None
+        assert command.stop(signal.SIGINT) == EXIT_INTERRUPTED
+        _wait_gone(children)

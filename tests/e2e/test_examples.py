@@ -1,0 +1,58 @@
+"""The examples do what they say."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.commands import Running, environment_of_commands, up
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_what_the_producer_sends_the_consumer_bills(tmp_path: Path) -> None:
+    with up(tmp_path) as (_, environment):
+        settings = environment_of_commands(environment)
+        sent = subprocess.run(
+            [sys.executable, EXAMPLES / "producer.py"], env=settings, capture_output=True, text=True, check=True, timeout=60
+        )
+        assert len(sent.stdout.splitlines()) == 10
+        with subprocess.Popen([sys.executable, EXAMPLES / "consumer.py"], env=settings, stdout=subprocess.PIPE, text=True) as process:
+            consumer = Running(process)
+            billed = [consumer.wait_for("billed order").split() for _ in range(10)]
+            assert sorted(int(words[2]) for words in billed) == list(range(1, 11))
+            for customer in ("c-0", "c-1", "c-2"):
+                numbers = [int(words[2]) for words in billed if words[-1] == customer]
+                assert numbers == sorted(numbers)
+            assert consumer.stop(signal.SIGINT) == 0
+
+
+def _load(name: str) -> Any:
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_web_service_counts_what_it_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "LITEMQ_URL", "memory://")
+    service = _load("web_service")
+
+    async def use() -> None:
+        async with service.lifespan(service.app), httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://x") as web:
+            for _ in range(3):
+                assert (await web.post("/orders", json={"item": "tea"})).status_code == 202
+            async with asyncio.timeout(10):
+                while (await web.get("/orders/count")).json() != {"seen": 3}:  # noqa: ASYNC110 (as somebody outside would)
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(use())

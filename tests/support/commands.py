@@ -1,0 +1,114 @@
+"""The ``litemq`` command as users run it: in processes of its own, on ports that nobody else has."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+
+__all__ = ["Running", "environment_of_commands", "free_ports", "litemq", "running", "up"]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
+    """With compiled modules, as an installed package has them: a hundred short commands are not to compile numpy each."""
+    compiled = {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / f"litemq-tests-{os.getuid()}")}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("LITEMQ_")}
+    return {**kept, **compiled, **(more or {})}
+
+
+def _command(arguments: tuple[str, ...]) -> list[str]:
+    return [sys.executable, "-P", "-m", "litemq", *arguments]
+
+
+def litemq(
+    *arguments: str, cwd: Path, check: bool = True, given: bytes = b"", environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    done = subprocess.run(
+        _command(arguments), cwd=cwd, input=given, capture_output=True, check=False, timeout=60, env=environment_of_commands(environment)
+    )
+    result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert not check or result.returncode == 0, f"{arguments}: {result.returncode}\n{result.stdout}\n{result.stderr}"
+    assert "Traceback" not in result.stderr
+    return result
+
+
+class Running:
+    """A command that runs on, and what it prints."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.printed: list[str] = []
+        self._lines: Queue[str] = Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line.rstrip("\n"))
+
+    def wait_for(self, text: str, within: float = 20.0) -> str:
+        """The first line that has a text in it."""
+        until = time.monotonic() + within
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.01, until - time.monotonic()))
+            except Empty:
+                raise AssertionError(f"no {text!r} within {within} s, but {self.printed}") from None
+            self.printed.append(line)
+            if text in line:
+                return line
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 20.0) -> int:
+        """Send a signal, and wait for the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(within)
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """Start a command; it is killed at the end if it still runs. Both outputs are read as one."""
+    with subprocess.Popen(
+        _command(arguments),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment_of_commands(environment),
+        start_new_session=True,
+    ) as process:
+        try:
+            yield Running(process)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
+    """``litemq up`` on free ports, ready; and the environment in which other commands find it."""
+    nameserver, broker = map(str, free_ports(2))
+    environment = {
+        "LITEMQ_UP_NAMESERVER_PORT": nameserver,
+        "LITEMQ_UP_PORT": broker,
+        "LITEMQ_URL": f"litemq://127.0.0.1:{nameserver}",
+        "LITEMQ_BROKER_FILE_SIZE": "16MiB",
+    }
+    with running("up", *arguments, cwd=cwd, environment=environment) as command:
+        command.wait_for("Ctrl-C stops it.")
+        yield command, environment

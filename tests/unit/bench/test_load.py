@@ -1,0 +1,83 @@
+"""The load on a cluster, measured on one in memory: what was sent is counted, and slow moments are."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from litemq import AsyncClient
+from litemq.bench import load
+from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
+from litemq.errors import InvalidArgumentError, OverloadedError
+
+URL = "memory://load"
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
+    async def use() -> tuple[LoadResult, LoadResult]:
+        async with AsyncClient(URL):  # the cluster lives as long as somebody is connected
+            told: list[int] = []
+            sent = await measure_send(
+                URL, connections=2, in_flight=4, size=100, messages=3000, durability="memory", batch=batch, progress=told.append
+            )
+            assert told[-1] == 3000
+            return sent, await measure_consume(URL, messages=3000, seconds=30)
+
+    sent, received = asyncio.run(use())
+    assert (sent.messages, sent.body_bytes, sent.failed) == (3000, 300_000, 0)
+    assert sent.messages_per_s > 0
+    assert sent.latency_ms is not None
+    assert list(sent.latency_ms) == [50.0, 90.0, 99.0, 99.9]
+    assert (received.messages, received.missing) == (3000, 0)
+    assert received.megabytes_per_s > 0
+
+
+def test_a_measurement_ends_after_its_time() -> None:
+    async def use() -> tuple[LoadResult, LoadResult]:
+        async with AsyncClient(URL):
+            sent = await measure_send(URL, connections=1, in_flight=2, size=10, seconds=0.1)
+            return sent, await measure_consume(URL, messages=sent.messages + 1_000_000, seconds=0.5)
+
+    sent, received = asyncio.run(use())
+    assert sent.messages > 0
+    assert received.missing > 0
+
+
+def test_how_long_must_be_said() -> None:
+    with pytest.raises(InvalidArgumentError, match="messages, seconds, or both"):
+        asyncio.run(measure_send(URL))
+
+
+def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender that is held up for 200 ms sends those messages late: they are slow, though each by itself was fast."""
+    holds = [0.2]
+
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(holds.pop() if seconds == 0.001 and holds else seconds)
+
+    class _Asyncio:
+        def __getattr__(self, name: str) -> Any:
+            return sleep if name == "sleep" else getattr(asyncio, name)
+
+    monkeypatch.setattr(load, "asyncio", _Asyncio())
+
+    async def use() -> LoadResult:
+        async with AsyncClient(URL):
+            return await measure_latency(URL, rate=1000, seconds=0.5, size=64)
+
+    result = asyncio.run(use())
+    assert (result.messages, result.missing, result.failed) == (500, 0, 0)
+    assert result.latency_ms is not None
+    assert result.latency_ms[90.0] > 90  # 200 of 500 waited, evenly between 0 and 200 ms
+
+
+def test_failures_are_counted_and_the_first_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_self: AsyncClient, _topic: str, _body: bytes, *, durability: str | None = None) -> None:
+        if durability is not None:
+            raise OverloadedError("too much", 5)
+
+    monkeypatch.setattr(AsyncClient, "send", refuse)
+    result = asyncio.run(measure_send(URL, connections=1, in_flight=1, messages=3, durability="disk"))
+    assert (result.messages, result.failed, result.first_error) == (0, 3, "OverloadedError: too much")
+    assert result.as_json()["latency_ms"] is None

@@ -1,0 +1,47 @@
+"""How a server runs: a failure among its tasks is told by the error that it was."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from litemq.cli.logs import Level
+from litemq.cli.serving import serve
+from litemq.errors import StoreFailedError
+
+
+@pytest.fixture(autouse=True)
+def _root_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_signal_stops_it_in_good_order(capsys: pytest.CaptureFixture[str]) -> None:
+    async def start(ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+        ready("127.0.0.1", 1234)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+
+    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=1000)
+    said = capsys.readouterr().err
+    assert "listening on 127.0.0.1:1234" in said
+    assert "SIGTERM: stopping" in said
+
+
+def test_the_first_error_of_ours_is_raised() -> None:
+    async def fail() -> None:
+        raise StoreFailedError("the disk is gone")
+
+    async def start(_ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+            await stop.wait()
+
+    with pytest.raises(StoreFailedError, match="the disk is gone"):
+        serve("broker-1", start, level=Level.ERROR, shutdown_timeout_ms=1000)
