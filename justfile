@@ -87,6 +87,10 @@ lock:
 proto:
     {{bin}}/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/litemq/proto/*.proto
 
+# Write docs/reference/ from the code
+reference:
+    {{bin}}/python tools/reference.py
+
 # The wheel and the source distribution
 build:
     {{bin}}/python -m build --no-isolation

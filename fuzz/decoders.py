@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["litemq"]):
     import numpy as np
     import numpy.typing as npt
 
-    from litemq.errors import RecordFormatError
+    from litemq.errors import ProtocolError, RecordFormatError
     from litemq.format import native
     from litemq.format.arrow import to_record_batch
     from litemq.format.check import are_of_topic, check_batch, find_faults
@@ -25,10 +25,12 @@ with atheris.instrument_imports(include=["litemq"]):
     from litemq.format.columns_v1 import RecordColumnsV1, find_faults_v1
     from litemq.format.crc import crc32c
     from litemq.format.keys import hash_keys
+    from litemq.format.messages import decode_messages
     from litemq.format.record import Stage, decode_record, encode_record
     from litemq.format.record_v1 import decode_record_v1, encode_record_v1
     from litemq.format.scan import scan
     from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
+    from litemq.net.frame import FrameReader, frame_prefix
     from litemq.types import Record, Stamp
 
 HERE = Path(__file__).parent
@@ -116,7 +118,7 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
     native.enabled = native_loops
     try:
         found = scan(data)
-        known: list[object] = [found.starts.tolist(), found.end, found.stop]
+        known: list[object] = [found.starts.tolist(), found.end, found.stop, _messages(data), _encoded_again(data), _frames(data)]
         for stage in Stage:
             faults = find_faults(RecordColumns(data, found.starts), stage=stage)
             known.append(faults.tolist())
@@ -136,6 +138,38 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
         return known
     finally:
         native.enabled = True
+
+
+def _messages(data: bytes) -> object:
+    """The messages of a pull, or what is wrong with it."""
+    try:
+        return decode_messages(data)
+    except RecordFormatError as error:
+        return str(error)
+
+
+def _encoded_again(data: bytes) -> list[bytes]:
+    """The bytes of the records that are in some others."""
+    again = []
+    for stage in Stage:
+        with contextlib.suppress(RecordFormatError):
+            again.append(encode_record(decode_record(data, stage=stage).record))
+    return again
+
+
+def _frames(data: bytes) -> list[object]:
+    """What a connection finds in some bytes, which come in two pieces."""
+    reader = FrameReader(512)
+    known: list[object] = []
+    for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
+        reader.feed(piece)
+        try:
+            while frames := reader.frames(3):
+                known.append(frames)
+        except ProtocolError as error:
+            known.append(str(error))
+        known.append(reader.buffered)
+    return known
 
 
 def _refuses(data: bytes, start: int, stage: Stage | None) -> bool:
@@ -161,6 +195,7 @@ def _seed(folder: Path) -> None:
         encode_record(one) * 3,
         encode_record_v1(full, Stamp()),
         encode_record_v1(one, Stamp()) * 2,
+        frame_prefix(7, 16, 0, 3, 5) + b"abcbytes" + frame_prefix(8, 16, 1, 18) + bytes(18),
     ]
     for number, seed in enumerate(seeds):
         (folder / f"seed-{number}").write_bytes(seed)

@@ -13,7 +13,9 @@ EXIT_INTERRUPTED = 130
 def main() -> None:
     """Run the command."""
     # An exception in the middle of an import may come out of it as any other. Nothing is open yet: just end.
-    before = signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # whoever started us wants to be the one who is interrupted
+        signal.signal(signal.SIGINT, lambda _signal, _frame: os._exit(EXIT_INTERRUPTED))
     from litemq.cli.main import run
 
     signal.signal(signal.SIGINT, before)

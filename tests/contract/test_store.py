@@ -12,11 +12,10 @@ from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, RecordFor
 from litemq.format.record import decode_record, encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.gathering import Gatherer
 from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
-from litemq.types import Durability, Record, StoredRecord
+from litemq.types import Record, StoredRecord
 
 SMALL = StoreConfig(segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000)
 
@@ -218,57 +217,3 @@ def test_an_event_loop_pulls(store: Store) -> None:
             await store.confirmed(appended.end + 1)
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize("durability", [Durability.MEMORY, Durability.DISK])
-def test_many_senders_share_an_append_and_each_gets_its_own_answer(store: Store, durability: Durability) -> None:
-    topic = store.create_topic("orders", 3)
-    other = store.create_topic("other", 1)
-    calls = []
-
-    async def run() -> None:
-        gatherer = Gatherer(store)
-        append = store.append
-
-        def counted(batch: bytearray, topic_id: int, queue_ids: object) -> object:
-            calls.append(topic_id)
-            return append(batch, topic_id, queue_ids)  # type: ignore[arg-type]
-
-        store.append = counted  # type: ignore[method-assign,assignment]
-        batches = [_encoded("orders", *[f"{n}-{m}".encode() for m in range(n % 3 + 1)]) for n in range(30)]
-        answers = [gatherer.append(batch, topic.topic_id, n % 3, durability) for n, batch in enumerate(batches)]
-        elsewhere = gatherer.append(_encoded("other", b"x"), other.topic_id, 0, durability)
-        done = await asyncio.gather(*answers)
-        assert (await elsewhere).queue_offsets.tolist() == [0]
-        assert calls == [topic.topic_id, other.topic_id]
-        await store.confirmed(done[-1].end)
-        for n, appended in enumerate(done):
-            key = QueueKey(topic.topic_id, n % 3)
-            read = store.read_queue(key, int(appended.queue_offsets[0]), len(appended.queue_offsets))
-            assert _bodies(read) == [f"{n}-{m}".encode() for m in range(n % 3 + 1)]
-            assert _decoded(read)[0].stamp.commitlog_offset == appended.log_offsets[0]  # type: ignore[union-attr]
-
-    asyncio.run(run())
-
-
-def test_whoever_sends_what_is_not_valid_is_refused_alone(store: Store) -> None:
-    topic = store.create_topic("orders", 1)
-    spoilt = _encoded("orders", b"spoilt")
-    spoilt[-3] ^= 1
-    torn = _encoded("orders", b"torn")[:-8]
-
-    async def run() -> None:
-        gatherer = Gatherer(store)
-        requests = [_encoded("orders", b"good"), spoilt, torn, _encoded("other", b"astray"), _encoded("orders", b"fine")]
-        answers = await asyncio.gather(*[gatherer.append(batch, topic.topic_id, 0) for batch in requests], return_exceptions=True)
-        kinds = [type(answer).__name__ for answer in answers]
-        assert kinds == ["Appended", "RecordFormatError", "RecordFormatError", "InvalidArgumentError", "Appended"]
-        gone = gatherer.append(_encoded("orders", b"gone"), topic.topic_id, 0)
-        gone.cancel()
-        with pytest.raises(InvalidArgumentError):
-            gatherer.append(_encoded("orders", b"nowhere"), topic.topic_id, None)  # type: ignore[arg-type]
-        misplaced = gatherer.append(_encoded("orders", b"misplaced"), topic.topic_id, 5)
-        assert isinstance((await asyncio.gather(misplaced, return_exceptions=True))[0], InvalidArgumentError)
-
-    asyncio.run(run())
-    assert _bodies(store.read_queue(QueueKey(topic.topic_id, 0), 0, 10))[:2] == [b"good", b"fine"]

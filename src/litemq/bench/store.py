@@ -17,13 +17,15 @@ from pathlib import Path
 
 from litemq.bench.store_at_scale import Backlog, Width, time_to_restart
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.broker.core import Broker
 from litemq.clock import SystemClock
 from litemq.format.record import RecordTemplate
+from litemq.net.event_loop import run as run_on_loop
+from litemq.proto.wire_pb2 import Opcode, SendRequest
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.gathering import Gatherer
 from litemq.storage.rebuild import rebuild_directory
-from litemq.types import Durability
+from litemq.testing.local_channel import LocalChannel
 
 __all__ = ["figures"]
 
@@ -32,8 +34,9 @@ _APPENDERS = 64
 _SYNCS_OF_A_SLOW_DISK = 10_000  # a second
 
 
-def _batch(count: int, record_bytes: int = _KIB) -> bytes:
-    template = RecordTemplate("orders", tags=["paid"], born_host="10.0.0.17:51234" if record_bytes >= _KIB else "", producer_id=7)
+def _batch(count: int, record_bytes: int = _KIB, producer_id: int = 7) -> bytes:
+    born_host = "10.0.0.17:51234" if record_bytes >= _KIB else ""
+    template = RecordTemplate("orders", tags=["paid"], born_host=born_host, producer_id=producer_id)
     randomness = random.Random(count)
     fixed = len(template.encode(b"", message_id="0190c3f1a2b3c4d5-0000000000", keys=("order-000000",)))
     return b"".join(
@@ -76,7 +79,9 @@ def figures(scale: float) -> list[Figure]:
         Figure("append_1000", "level memory, batches of 1,000", "record/s", append_1000, at_least(500_000)),
         Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(place, hundred, 100, total), at_least(300_000)),
         Figure("append_over_bare_write", "bytes/s of append_1000 against bare writes of the same chunks", "×", over_bare),
-        Figure("group_commit", "level disk, 64 asyncio appenders of one record", "record/s", group_commit, at_least(50_000)),
+        Figure(
+            "group_commit", "level disk, 64 asyncio senders of one record, through the broker", "record/s", group_commit, at_least(50_000)
+        ),
         Figure(
             "group_commit_over_bare",
             "the same against a bare loop of write and fdatasync",
@@ -133,22 +138,25 @@ def _append(place: Path, batch: bytes, count: int, total: int) -> float:
 
 
 def _group_commit(place: Path, count: int) -> float:
-    record = _batch(1)
+    record = _batch(1, producer_id=0)
 
-    async def run(store: DiskStore, topic_id: int) -> None:
-        gatherer = Gatherer(store)
+    async def run(store: DiskStore) -> None:
+        broker = Broker(store, SystemClock())
+        channel = LocalChannel("broker", "bench", broker)
+        header = SendRequest(topic="orders").SerializeToString()
 
         async def appender() -> None:
             for _ in range(count // _APPENDERS):
-                await gatherer.append(record, topic_id, 0, Durability.DISK)
+                await channel.ask(Opcode.SEND, header, record)
 
         await asyncio.gather(*(appender() for _ in range(_APPENDERS)))
+        broker.close()
 
     def measure(directory: Path) -> float:
         store = _store(directory)
-        topic = store.create_topic("orders", 1)
+        store.create_topic("orders", 1)
         begin = time.perf_counter()
-        asyncio.run(run(store, topic.topic_id))
+        run_on_loop(run(store))
         rate = count // _APPENDERS * _APPENDERS / (time.perf_counter() - begin)
         store.close()
         return rate

@@ -17,7 +17,7 @@ __all__ = ["MIN_RUNS", "SUITES", "Figure", "Goal", "Measurement", "at_least", "a
 MIN_RUNS: Final = 3
 
 # Each module has a function ``figures(scale)``.
-SUITES: Final = {"format": "litemq.bench.format", "store": "litemq.bench.store"}
+SUITES: Final = {"format": "litemq.bench.format", "names": "litemq.bench.names", "store": "litemq.bench.store"}
 
 
 @dataclass(frozen=True, slots=True)

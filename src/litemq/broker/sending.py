@@ -8,9 +8,11 @@ plain tuples, and looks at a record only where it must.
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +20,15 @@ import numpy as np
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.quotas import Quotas
-from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, RecordFormatError, SequenceGapError, UnsupportedFeatureError
+from litemq.errors import (
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    RecordFormatError,
+    SequenceGapError,
+    StoreFailedError,
+    UnsupportedFeatureError,
+)
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
@@ -35,23 +45,33 @@ __all__ = ["Sending"]
 # type, priority and reliability.
 _CLAIMS: Final = struct.Struct(">QQQQ8xBBB")
 _CLAIMS_AT: Final = 72
-_PLAIN_TYPES: Final = (MessageType.NORMAL, MessageType.ORDER)
+_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.ORDER))
 _RETRY_AFTER_MS: Final = 20
 _NOT_TOLD: Final = -1
+_LOG = logging.getLogger(__name__)
+
+_DISK: Final = int(Durability.DISK)
+_REPLICAS: Final = int(Durability.REPLICAS)
 
 Earlier = list[tuple[int, int]]
+Request = tuple[Caller, Frame, int]
 
 
-class _Send(NamedTuple):
-    """A request that may be appended as far as its claims go."""
+class _Turn:
+    """Requests of one topic that may be appended as far as their claims go, column by column."""
 
-    caller: Caller
-    frame: Frame
-    queue_id: int
-    batch: bytes | memoryview
-    records: int
-    level: int
-    earlier: Earlier | None = None  # receipts of the records before the batch, which an earlier try appended
+    __slots__ = ("batches", "callers", "counts", "earlier", "frames", "levels", "queue_ids")
+
+    def __init__(self) -> None:
+        self.callers: list[Caller] = []
+        self.frames: list[Frame] = []
+        self.queue_ids: list[int] = []
+        self.batches: list[bytes | memoryview] = []
+        self.counts: list[int] = []
+        self.levels: list[int] = []
+        self.earlier: dict[
+            int, Earlier
+        ] = {}  # by number of the request: receipts of the records before its batch, appended by an earlier try
 
 
 class _Claims(NamedTuple):
@@ -73,7 +93,7 @@ class Sending:
         self._quotas = quotas
         self._grown = grown
         self._loop = asyncio.get_running_loop()
-        self._gathered: dict[int, list[tuple[Caller, Frame, int]]] = {}
+        self._gathered: dict[int, list[Request]] = {}
         self._end = 0
 
     def offer(self, caller: Caller, frame: Frame, topic_id: int, queue_id: int) -> None:
@@ -90,51 +110,55 @@ class Sending:
         for topic_id, requests in gathered.items():
             try:
                 self._append_of_topic(topic_id, requests)
-            except LiteMQError as error:  # nobody's fault, and so everybody's: they wait for an answer, whatever it is
-                for caller, frame, _ in requests:
-                    caller.refuse(frame, error)
+            except LiteMQError as error:  # nobody's fault, and so everybody's
+                _refuse_all(requests, error)
+            except Exception:  # noqa: BLE001  whoever sent waits for an answer
+                _LOG.exception("an append failed")
+                _refuse_all(requests, StoreFailedError("the broker could not append this, or does not know; its log says why"))
 
-    def _append_of_topic(self, topic_id: int, requests: list[tuple[Caller, Frame, int]]) -> None:
+    def _append_of_topic(self, topic_id: int, requests: list[Request]) -> None:
         unconfirmed = self._end - self._store.confirm_offset
         if unconfirmed > self._max_unconfirmed_bytes:
             raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
-        sends = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
+        turn = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
+        if not turn.frames:
+            return
         try:
-            if sends:
-                self._append(topic_id, sends)
+            self._append(topic_id, turn)
         except (RecordFormatError, InvalidArgumentError) as error:
-            if len(sends) == 1:
-                sends[0].caller.refuse(sends[0].frame, error)
+            if len(turn.frames) == 1:
+                turn.callers[0].refuse(turn.frames[0], error)
                 return
             # Something of somebody's is not valid. What is refused leaves a gap for what stands behind it, so each is checked anew.
-            for send in sends:
-                self._append_alone(topic_id, send)
+            for request in zip(turn.callers, turn.frames, turn.queue_ids, strict=True):
+                self._append_alone(topic_id, request)
 
-    def _append_alone(self, topic_id: int, refused: _Send) -> None:
-        for send in self._check(topic_id, [refused[:3]], None):
+    def _append_alone(self, topic_id: int, request: Request) -> None:
+        turn = self._check(topic_id, [request], None)
+        if turn.frames:
             try:
-                self._append(topic_id, [send])
+                self._append(topic_id, turn)
             except (RecordFormatError, InvalidArgumentError) as error:
-                send.caller.refuse(send.frame, error)
+                request[0].refuse(request[1], error)
 
     # Checking -----------------------------------------------------------------------------------------------------------------
 
-    def _check(self, topic_id: int, requests: list[tuple[Caller, Frame, int]], quotas: Quotas | None) -> list[_Send]:
+    def _check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> _Turn:
         """Those that may be appended; the others are answered."""
-        sends: list[_Send] = []
+        turn = _Turn()
         tentative: dict[tuple[int, int, int], int] = {}  # the sequences that are expected once those before are appended
         expected_of = self._store.state.producers.expected
         unpack = _CLAIMS.unpack_from
         for caller, frame, queue_id in requests:
-            batch = frame[4]
+            batch: bytes | memoryview = frame[4]
             try:
                 if len(batch) >= FIXED_BYTES and int.from_bytes(batch[:4], "big") == len(batch):
                     delay, expiry, producer_id, sequence, kind, priority, level = unpack(batch, _CLAIMS_AT)
-                    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == Durability.REPLICAS:
+                    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
                         _check_features(delay, expiry, priority, kind, level)
                     count = 1
                 else:
-                    producer_id, sequence, count, level = _claims_of_many(batch)
+                    producer_id, sequence, count, level = _claims_of_many(frame[4])
                 if quotas is not None:
                     quotas.take(caller.client_id, count, len(batch))
                 if producer_id:
@@ -147,23 +171,29 @@ class Sending:
                             # Said twice in one turn: the next one knows where the first went.
                             self.offer(caller, frame, topic_id, queue_id)
                             continue
-                        repeated = self._repeated(caller, frame, pair, sequence, count, expected, level)
-                        if repeated is None:
+                        earlier = self._receipts(pair, sequence, count, expected)
+                        if len(earlier) == count:
+                            self._answer_known(caller, frame, earlier, level)
                             continue
-                        sends.append(repeated)
+                        turn.earlier[len(turn.frames)] = earlier
+                        batch = memoryview(batch)[int(scan(batch, limits=STORED_LIMITS).starts[len(earlier)]) :]
                         tentative[pair] = sequence + count
-                        continue
-                    tentative[pair] = sequence + count
+                        count -= len(earlier)
+                    else:
+                        tentative[pair] = sequence + count
             except LiteMQError as error:
                 caller.refuse(frame, error)
                 continue
-            sends.append(_Send(caller, frame, queue_id, batch, count, level))
-        return sends
+            turn.callers.append(caller)
+            turn.frames.append(frame)
+            turn.queue_ids.append(queue_id)
+            turn.batches.append(batch)
+            turn.counts.append(count)
+            turn.levels.append(level)
+        return turn
 
-    def _repeated(
-        self, caller: Caller, frame: Frame, pair: tuple[int, int, int], sequence: int, count: int, expected: int, level: int
-    ) -> _Send | None:
-        """A request whose first records are known already, or which comes too early. What is new in it is to be appended."""
+    def _receipts(self, pair: tuple[int, int, int], sequence: int, count: int, expected: int) -> Earlier:
+        """Where the first records of a request went, which are known already; raises where it comes too early, or much too late."""
         if sequence > expected:
             raise SequenceGapError(
                 f"sequence {sequence} of producer {pair[0]} in queue {pair[2]}: {expected} comes before it and is missing", expected
@@ -174,12 +204,7 @@ class Sending:
             if receipt is None:
                 raise InvalidArgumentError(f"sequence {known} of producer {pair[0]} was sent long ago: its receipt is no longer known")
             earlier.append(receipt)
-        if len(earlier) == count:
-            self._answer_known(caller, frame, earlier, level)
-            return None
-        batch = frame[4]
-        rest = int(scan(batch, limits=STORED_LIMITS).starts[len(earlier)])
-        return _Send(caller, frame, pair[2], memoryview(batch)[rest:], count - len(earlier), level, earlier)
+        return earlier
 
     def _answer_known(self, caller: Caller, frame: Frame, earlier: Earlier, level: int) -> None:
         """Everything in the request was appended by an earlier try: the receipts of then, once what they promise holds."""
@@ -197,70 +222,62 @@ class Sending:
 
     # Appending ----------------------------------------------------------------------------------------------------------------
 
-    def _append(self, topic_id: int, sends: list[_Send]) -> None:
-        joined = bytearray().join([send[3] for send in sends])
-        queue_ids = [send[2] for send in sends]
-        counts = [send[4] for send in sends]
-        is_plain = len(sends) == sum(counts)
-        if queue_ids.count(queue_ids[0]) == len(queue_ids):
+    def _append(self, topic_id: int, turn: _Turn) -> None:
+        joined = bytearray().join(turn.batches)
+        queue_ids, counts = turn.queue_ids, turn.counts
+        is_plain = len(counts) == sum(counts)
+        queues = set(queue_ids)
+        if len(queues) == 1:
             appended = self._store.append(joined, topic_id, queue_ids[0])
-            grown = [QueueKey(topic_id, queue_ids[0])]
         else:
             appended = self._store.append(joined, topic_id, np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts))
-            grown = [QueueKey(topic_id, queue_id) for queue_id in set(queue_ids)]
         self._end = appended.end
-        offsets = appended.queue_offsets.tolist()
+        offsets: list[int] = appended.queue_offsets.tolist()
         if not is_plain:
             offsets = [offsets[at] for at in accumulate(counts[:-1], initial=0)]
-        self._answer(sends, offsets, appended)
-        self._grown(grown, appended.end)
+        self._answer(turn, offsets, appended)
+        self._grown([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
 
-    def _answer(self, sends: list[_Send], offsets: list[int], appended: Appended) -> None:
-        """Those to whom memory is enough at once, the others when it is confirmed; each caller once, with all of its requests."""
-        later = _Answers(appended.store_timestamp)
-        now = _Answers(appended.store_timestamp)
-        for send, offset in zip(sends, offsets, strict=True):
-            (later if send[5] >= Durability.DISK else now).add(send, offset if send[5] else _NOT_TOLD)
-        now.tell(None)
-        if later.is_used:
-            self._store.when_confirmed(appended.end, later.tell)
+    def _answer(self, turn: _Turn, offsets: list[int], appended: Appended) -> None:
+        """Those to whom memory is enough at once, the others when it is confirmed."""
+        levels = set(turn.levels)
+        if 0 in levels:
+            offsets = [offset if level else _NOT_TOLD for offset, level in zip(offsets, turn.levels, strict=True)]
+        everybody: Sequence[int] = range(len(offsets))
+        now: Sequence[int] = ()
+        later: Sequence[int] = ()
+        if min(levels) >= _DISK:
+            later = everybody
+        elif max(levels) < _DISK:
+            now = everybody
+        else:
+            now = [number for number in everybody if turn.levels[number] < _DISK]
+            later = [number for number in everybody if turn.levels[number] >= _DISK]
+        if now:
+            _tell(turn, offsets, appended.store_timestamp, now, None)
+        if later:
+            self._store.when_confirmed(appended.end, partial(_tell, turn, offsets, appended.store_timestamp, later))
 
 
-class _Answers:
-    """Answers that are due at the same moment."""
+def _refuse_all(requests: list[Request], error: LiteMQError) -> None:
+    for caller, frame, _ in requests:
+        caller.refuse(frame, error)
 
-    __slots__ = ("_groups", "_partial", "_store_timestamp", "is_used")
 
-    def __init__(self, store_timestamp: int) -> None:
-        self._store_timestamp = store_timestamp
-        self._groups: dict[Caller, tuple[list[int], list[int], list[Frame]]] = {}
-        self._partial: list[tuple[_Send, int]] = []
-        self.is_used = False
-
-    def add(self, send: _Send, offset: int) -> None:
-        self.is_used = True
-        if send[6] is not None:
-            self._partial.append((send, offset))
-            return
-        group = self._groups.get(send[0])
-        if group is None:
-            group = self._groups[send[0]] = ([], [], [])
-        group[0].append(send[1][0])
-        group[1].append(offset)
-        group[2].append(send[1])
-
-    def tell(self, failure: LiteMQError | None) -> None:
-        for caller, (correlations, offsets, frames) in self._groups.items():
-            if failure is None:
-                caller.answer_sent(correlations, offsets, self._store_timestamp)
-            else:
-                for frame in frames:
-                    caller.refuse(frame, failure)
-        for send, offset in self._partial:
-            if failure is None:
-                _answer_with_earlier(send.caller, send.frame, send.earlier or [], offset, self._store_timestamp)
-            else:
-                send.caller.refuse(send.frame, failure)
+def _tell(turn: _Turn, offsets: list[int], store_timestamp: int, whom: Sequence[int], failure: LiteMQError | None) -> None:
+    """Answer requests of a turn: those of one caller, which stand together, in one go."""
+    callers, frames = turn.callers, turn.frames
+    if failure is not None:
+        for number in whom:
+            callers[number].refuse(frames[number], failure)
+        return
+    if turn.earlier:
+        for number in turn.earlier.keys() & set(whom):
+            _answer_with_earlier(callers[number], frames[number], turn.earlier[number], offsets[number], store_timestamp)
+        whom = [number for number in whom if number not in turn.earlier]
+    for caller, numbers in groupby(whom, callers.__getitem__):
+        those = list(numbers)
+        caller.answer_sent([frames[number][0] for number in those], [offsets[number] for number in those], store_timestamp)
 
 
 def _answer_with_earlier(caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int) -> None:

@@ -12,11 +12,14 @@ from rich.table import Table
 
 from litemq import __version__
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
-from litemq.cli.output import OutputFormat, write_json
+from litemq.cli import bench_load
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, write_value
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Measure LiteMQ on this machine.", no_args_is_help=True)
+app = new_noun("bench")
+bench_load.add_to(app)
 
 
 @app.callback()
@@ -27,9 +30,7 @@ def bench() -> None:
 @app.command("suite")
 def suite(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"Which suite: {', '.join(sorted(SUITES))}.", show_default=False)],
-    output: Annotated[
-        OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, or one JSON object for programs.")
-    ] = OutputFormat.TABLE,
+    output: Format = OutputFormat.TABLE,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when a figure misses its goal.")] = False,
     runs: Annotated[int, typer.Option("--runs", min=MIN_RUNS, help="How often each figure is measured.")] = MIN_RUNS,
     scale: Annotated[
@@ -46,8 +47,10 @@ def suite(
         raise typer.BadParameter("the goals are for --scale 1", param_hint="--check")
     figures = load_suite(name, scale)
     measurements = _with_progress(name, figures, runs)
-    if output is OutputFormat.JSON:
-        write_json({"suite": name, "version": __version__, "scale": scale, "figures": {m.figure.name: m.as_json() for m in measurements}})
+    if output is not OutputFormat.TABLE:
+        write_value(
+            {"suite": name, "version": __version__, "scale": scale, "figures": {m.figure.name: m.as_json() for m in measurements}}, output
+        )
     else:
         _print_table(name, measurements, scale)
     missed = [m for m in measurements if not m.meets_goal]

@@ -8,29 +8,26 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from litemq import __version__
-from litemq.cli import bench, store
+from litemq.cli.exit_codes import EXIT_FAILED, exit_code
+from litemq.cli.nouns import Nouns
 from litemq.errors import LiteMQError
 
 __all__ = ["app", "run"]
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-
 app = typer.Typer(
     name="litemq",
+    cls=Nouns,
     help="LiteMQ: a message queue for Python teams, whose log is a table for Spark.",
-    epilog="Exit codes: 0 done, 1 failed or a goal was missed, 2 wrong usage, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 failed or a goal was missed, 2 wrong usage, 3 not found, 4 cannot be reached, 5 in use, "
+    "6 outcome unknown, 7 try again later, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LITEMQ"},
 )
-app.add_typer(bench.app, name="bench")
-app.add_typer(store.app, name="store")
 
 
 def _print_version(wanted: bool) -> None:
@@ -60,8 +57,8 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except LiteMQError as error:
-        _say(f"{type(error).__name__}: {error}")
-        sys.exit(EXIT_FAILED)
+        _say(f"{type(error).__name__} ({error.code}): {error}")
+        sys.exit(exit_code(type(error)))
     except BrokenPipeError:
         # The reader went away (`litemq … | head`): nothing is wrong, and nothing more can be said.
         _forget_output()
@@ -73,8 +70,8 @@ def run() -> None:
 
 
 def _say(message: str) -> None:
-    Console(stderr=True, highlight=False).print("[bold red]error[/]", end=" ")
-    sys.stderr.write(f"{message}\n")
+    typer.secho("error", fg="red", bold=True, err=True, nl=False)
+    sys.stderr.write(f" {message}\n")
 
 
 def _forget_output() -> None:

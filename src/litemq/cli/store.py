@@ -15,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from litemq.cli.output import OutputFormat, write_json
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, plain, write_value
 from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError
 from litemq.storage.config import StoreConfig
@@ -27,9 +28,7 @@ from litemq.storage.verify import verify_directory
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at a data directory, and carry messages out of it and into it, without a broker.", no_args_is_help=True)
-
-Format = Annotated[OutputFormat, typer.Option("--format", envvar="LITEMQ_FORMAT", help="A table for people, or JSON for programs.")]
+app = new_noun("store")
 
 
 class RecordVersion(StrEnum):
@@ -54,8 +53,8 @@ def inspect(
 ) -> None:
     """Show the messages of one file of the log, version 1 or 2. Nothing is changed, and a running broker is not disturbed."""
     messages = islice(inspect_file(file), limit)
-    if output is OutputFormat.JSON:
-        write_json([_as_json(message) for message in messages])
+    if output is not OutputFormat.TABLE:
+        write_value([_as_json(message) for message in messages], output)
     else:
         _print_messages(file, messages)
 
@@ -82,19 +81,19 @@ def _print_messages(file: Path, messages: Iterable[Inspected]) -> None:
 def _fields(message: Inspected) -> Iterable[tuple[str, object]]:
     """What the original reader showed, and behind it whatever else a message has."""
     record, stamp, facts = message.stored.record, message.stored.stamp, message.stored.facts
-    yield "MessageID", _plain(record.message_id)
-    yield "Topic", _plain(record.topic)
+    yield "MessageID", plain(record.message_id)
+    yield "Topic", plain(record.topic)
     if stamp is not None:
         yield "QueueID", stamp.queue_id
         yield "QueueOffset", stamp.queue_offset
         yield "CommitLogOffset", stamp.commitlog_offset
     yield "StoreSize", message.stored.size if facts is None else facts.store_size
-    yield "Body", f"{_plain(record.body)} ({len(record.body)} bytes)"
+    yield "Body", f"{plain(record.body)} ({len(record.body)} bytes)"
     for name, values in (("Tags", record.tags), ("Keys", record.keys)):
         if values:
-            yield name, ", ".join(map(_plain, values))
+            yield name, ", ".join(map(plain, values))
     for key, value in record.properties.items():
-        yield "Property", f"{_plain(key)} = {_plain(value)}"
+        yield "Property", f"{plain(key)} = {plain(value)}"
     yield "MessageType", record.type.name
     if stamp is not None:
         yield "Kind", stamp.kind.name
@@ -102,13 +101,6 @@ def _fields(message: Inspected) -> Iterable[tuple[str, object]]:
     yield "BornTimestamp", _time(record.born_timestamp)
     if record.delay_time:
         yield "DelayTime", _time(record.delay_time)
-
-
-def _plain(value: str | bytes) -> str:
-    """Text that does nothing to a terminal, and is not longer than a line."""
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:80])
-    return shown + ("…" if len(text) > 80 else "")
 
 
 def _time(milliseconds: int) -> str:
@@ -136,9 +128,9 @@ def verify(
     with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
         task = progress.add_task("verify")
         found = verify_directory(directory, after_file=lambda path: progress.update(task, description=f"verify {path.name}"))
-    if output is OutputFormat.JSON:
+    if output is not OutputFormat.TABLE:
         findings = [finding._asdict() for finding in found.findings]
-        write_json(
+        write_value(
             {
                 "segments": found.segments,
                 "records": found.records,
@@ -146,7 +138,8 @@ def verify(
                 "index_files": found.index_files,
                 "above_checkpoint_bytes": found.above_checkpoint_bytes,
                 "findings": findings,
-            }
+            },
+            output,
         )
     else:
         for finding in found.findings:
@@ -168,9 +161,9 @@ def rebuild(
     """Make queues, key index and state anew from the log. Damaged records are left out and named; then it exits with 1."""
     with _steps() as show:
         done = rebuild_directory(directory, StoreConfig(), SystemClock(), replayed=lambda read, total: show("rebuild", read, total))
-    if output is OutputFormat.JSON:
+    if output is not OutputFormat.TABLE:
         damage = [{"path": error.path, "offset": error.offset, "reason": error.reason} for error in done.damage]
-        write_json({**done._asdict(), "damage": damage})
+        write_value({**done._asdict(), "damage": damage}, output)
     else:
         for error in done.damage:
             sys.stdout.write(f"{error.path}: byte {error.offset}: {error.reason}\n")
@@ -226,7 +219,7 @@ def _steps() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _print_carried(verb: str, messages: int, topics: int, size: int, version: RecordVersion, output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        write_json({"messages": messages, "topics": topics, "bytes": size, "record_version": int(version)})
+    if output is not OutputFormat.TABLE:
+        write_value({"messages": messages, "topics": topics, "bytes": size, "record_version": int(version)}, output)
     else:
         sys.stdout.write(f"{verb} {messages} messages of {topics} topics: {size} bytes of records, version {version}\n")

@@ -27,7 +27,7 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscriptions import Subscription, run_subscriptions
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
-from litemq.errors import ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name
 
@@ -176,9 +176,13 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
-        if not engine.has_room:
-            await engine.wait_for_room()
-        return await self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+        while True:
+            try:
+                waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+            except BufferFullError:
+                await engine.wait_for_room()
+            else:
+                return await waiter
 
     def send_nowait(
         self,
@@ -199,8 +203,6 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
-        if not engine.has_room:
-            engine.check_room()
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
 
     async def send_batch(
@@ -211,8 +213,7 @@ class AsyncClient:
         waiting = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            if not engine.has_room:
-                await engine.wait_for_room()
+            await engine.wait_for_room()
             waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
@@ -238,7 +239,7 @@ class AsyncClient:
         ordering_key: str,
         durability: DurabilityName | None,
     ) -> asyncio.Future[SendReceipt]:
-        if type(body) is bytes and not self._serializers.chosen:
+        if type(body) is bytes and not self._serializers.by_topic:
             content_type = ""
         else:
             body, content_type = self._serializers.dumps(topic, body)
@@ -295,7 +296,7 @@ class AsyncClient:
         consumer = Consumer(
             engine, check_name(topic), check_name(group_id, "group"), self.config, self._serializers, reset=reset, commits=commits
         )
-        self._feeds.append(consumer)
+        self._keep(consumer)
         return consumer
 
     async def receive(
@@ -319,8 +320,13 @@ class AsyncClient:
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
-        self._feeds.append(reader)
+        self._keep(reader)
         return reader
+
+    def _keep(self, feed: Feed) -> None:
+        """Close it with the client, unless it is closed before."""
+        self._feeds = [each for each in self._feeds if not each.is_closed]
+        self._feeds.append(feed)
 
     def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
         """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is awaited."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.types import BodyCodec, Durability
 
-__all__ = ["Backend", "BrokerFact", "Pulled", "QueueFact", "TopicFact"]
+__all__ = ["Backend", "BrokerFact", "Post", "Pulled", "QueueFact", "TopicFact"]
 
 
 class QueueFact(NamedTuple):
@@ -48,6 +48,13 @@ class Pulled(NamedTuple):
     damaged: str  # what could not be read, and was passed by; mostly empty
 
 
+# Topic, body, codec, content type, tags, keys, properties, ordering key, durability (None: the broker's default).
+Post = Callable[
+    [str, bytes, BodyCodec, str, tuple[str, ...], Sequence[str], tuple[tuple[str, str], ...], str, Durability | None],
+    asyncio.Future[SendReceipt],
+]
+
+
 class Backend(Protocol):
     """What an engine does. Topics and bodies are checked and serialized before they come here."""
 
@@ -61,33 +68,11 @@ class Backend(Protocol):
 
     # Sending
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more message is taken now."""
-        ...
-
-    def check_room(self) -> None:
-        """Raise ``BufferFullError`` where none is."""
-        ...
-
     async def wait_for_room(self) -> None:
-        """Wait until one is."""
+        """Wait until there may be room for one more message."""
         ...
 
-    def post(
-        self,
-        topic: str,
-        body: bytes,
-        codec: BodyCodec,
-        content_type: str,
-        tags: tuple[str, ...],
-        keys: Sequence[str],
-        properties: tuple[tuple[str, str], ...],
-        ordering_key: str,
-        level: Durability | None,
-    ) -> asyncio.Future[SendReceipt]:
-        """Take a message; the future is its receipt."""
-        ...
+    post: Post  # takes a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already
 
     async def flush(self, within: float | None = None) -> None:
         """Wait until everything that was taken before is stored or has failed."""

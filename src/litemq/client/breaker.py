@@ -61,13 +61,13 @@ class CircuitBreaker:
             return True
         return False
 
-    def succeeded(self, latency: float, now: float) -> None:
-        """A request was answered, after so many seconds."""
-        self.latency += (latency - self.latency) * 0.1
+    def succeeded(self, latency: float, now: float, requests: int = 1) -> None:
+        """So many requests were answered, after so many seconds each."""
+        self.latency += (latency - self.latency) * 0.3
         if now - self._began > self._settings.window:
             self._begin(now)
-        self._successes += 1
-        self._latency_sum += latency
+        self._successes += requests
+        self._latency_sum += latency * requests
         if self.state is BreakerState.HALF_OPEN:
             if latency > self._settings.latency:
                 self._open(now)

@@ -32,7 +32,7 @@ class Channel(Protocol):
         ...
 
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
-        """The same without a future. ``answered`` is called once: when the answer is read, or the connection is lost."""
+        """The same without a future. ``answered`` is called once, later: when the answer is read, or the connection is lost."""
         ...
 
     async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109

@@ -130,10 +130,10 @@ class Feed(AsyncIterator[Message]):
         try:
             await work
         except LiteMQError as error:
-            self._inbox.fail(error)
+            self._inbox.break_off(error)
         except Exception as error:  # noqa: BLE001  whoever reads is told, instead of waiting for ever
             _LOG.exception("reading %s ended", self.topic)
-            self._inbox.fail(error)
+            self._inbox.break_off(error)
 
     async def _follow_route(self) -> None:
         """Read from every broker that the route names, and from those that join it later."""

@@ -23,6 +23,7 @@ class Inbox:
         self._wanted: deque[asyncio.Future[None]] = deque()
         self._room: deque[asyncio.Future[None]] = deque()
         self._ended = self._finished = False
+        self._broken: Exception | None = None
 
     def put(self, messages: list[Message], size: int) -> None:
         """Add what was pulled."""
@@ -34,6 +35,12 @@ class Inbox:
         """Whoever takes the next message gets this instead, once."""
         self._batches.append(error)
         self._tell(self._wanted)
+
+    def break_off(self, error: Exception) -> None:
+        """Nothing will come any more from some queues: whoever has taken all that is here gets this, again and again."""
+        self._broken = error
+        while self._wanted:
+            self._tell(self._wanted)
 
     def finish(self) -> None:
         """No more will come; what is here is still given out."""
@@ -78,6 +85,8 @@ class Inbox:
     async def wait(self) -> bool:
         """Wait until there may be something; ``False`` when no more will come."""
         while not self._ended and not self._batches:
+            if self._broken is not None:
+                raise self._broken
             if self._finished:
                 return False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

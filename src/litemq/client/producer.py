@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from litemq.client.backoff import Backoff
 from litemq.client.breaker import CircuitBreaker
 from litemq.client.config import ClientConfig
 from litemq.client.identity import MessageIds
@@ -47,6 +48,10 @@ class Producer:
         self._room: deque[asyncio.Future[None]] = deque()  # who waits for some
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._new_future = self._loop.create_future
+        self._buffer_bytes = config.buffer_bytes
+        self._max_batch_bytes = config.max_batch_bytes
+        self._max_batch_messages = config.max_batch_messages
         self._linger = config.linger_ms / 1000
         self._alone = config.max_batch_messages == 1
 
@@ -55,20 +60,10 @@ class Producer:
         """The topics that were sent to."""
         return list(self._topics)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more message is taken."""
-        return self._buffered < self._config.buffer_bytes and not self._room
-
-    def check_room(self) -> None:
-        """Raise where no more is taken."""
-        if not self.has_room:
-            raise BufferFullError(
-                f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._config.buffer_bytes}: await send() or flush(), or raise it"
-            )
-
     async def wait_for_room(self) -> None:
-        """Wait until one more message is taken; those who wait come in their order."""
+        """Wait until there may be room for one more message; those who wait come in their order."""
+        if self._buffered < self._buffer_bytes:
+            return
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._room.append(waiter)
         try:
@@ -87,7 +82,7 @@ class Producer:
             self._admit()
 
     def _admit(self) -> None:
-        while self._room and self._buffered < self._config.buffer_bytes:
+        while self._room and self._buffered < self._buffer_bytes:
             waiter = self._room.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -107,27 +102,36 @@ class Producer:
         properties: tuple[tuple[str, str], ...],
         ordering_key: str,
         level: Durability | None,
+        waiter: asyncio.Future[SendReceipt] | None = None,
+        /,
     ) -> asyncio.Future[SendReceipt]:
-        """Take a message; the future is its receipt."""
+        """Take a message; the future is its receipt. Raises ``BufferFullError`` where too much waits.
+
+        ``waiter`` is given by a message that comes for the second time, after its topic's route was found.
+        """
         sender = self._topics.get(topic)
         if sender is None:
             sender = self._new_topic(topic)
-        waiter: asyncio.Future[SendReceipt] = self._loop.create_future()
-        posted = Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter)
-        if sender.queues and not sender.unrouted:
-            self._place(sender, posted)
-        else:
-            self._buffered += len(body) + _RECORD_OVERHEAD
-            sender.unrouted.append(posted)
-            self._find_route(sender)
-        return waiter
-
-    def _place(self, topic: TopicSender, posted: Posted) -> None:
-        body, codec, content_type, tags, keys, properties, ordering_key, level, waiter = posted
-        queue = topic.for_key(ordering_key) if ordering_key else topic.choose(keys)
+        if waiter is None:
+            if self._buffered >= self._buffer_bytes:
+                raise BufferFullError(
+                    f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._buffer_bytes}: await send() or flush(), or raise it"
+                )
+            waiter = self._new_future()
+            if not sender.queues or sender.unrouted:
+                self._buffered += len(body) + _RECORD_OVERHEAD
+                sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter))
+                self._find_route(sender)
+                return waiter
+        queue = sender.for_key(ordering_key) if ordering_key else sender.present or sender.choose(keys)
         if level is None:
             level = queue.default_level
-        template = queue.template((level, tags, content_type, properties))
+            if tags or content_type or properties:
+                template = queue.template((level, tags, content_type, properties))
+            else:
+                template = queue.plain or queue.plain_template()
+        else:
+            template = queue.template((level, tags, content_type, properties))
         message_id, now = self._ids.next()
         sequencer = queue.sequencer
         record = template.encode(
@@ -141,13 +145,13 @@ class Producer:
         )
         size = len(record)
         request = queue.open if level else queue.loose
-        if request is None or request.size + size > self._config.max_batch_bytes:
+        if request is None or request.size + size > self._max_batch_bytes:
             if request is not None:
                 queue.ripen()
                 queue.pump()
             request = queue.open_request(level)
             if not self._alone:
-                self._grow(topic, queue)
+                self._grow(sender, queue)
         if level:
             sequencer.next_sequence += 1
         if ordering_key:
@@ -157,12 +161,13 @@ class Producer:
         request.waiters.append(waiter)
         request.size += size
         self._buffered += size
-        if len(request.records) >= self._config.max_batch_messages:
+        if self._alone or len(request.records) >= self._max_batch_messages:
             queue.ripen()
-            topic.advance()
+            sender.advance()
             queue.pump()
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        return waiter
 
     def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
@@ -212,10 +217,17 @@ class Producer:
 
     async def _follow_first_route(self, sender: TopicSender) -> None:
         failure: LiteMQError | None = None
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        until = self._loop.time() + self._config.delivery_timeout_ms / 1000
         try:
-            self.follow(await self._route(sender.topic))
-        except LiteMQError as error:
-            failure = error
+            while not sender.queues:
+                try:
+                    self.follow(await self._route(sender.topic))
+                except LiteMQError as error:
+                    if not error.retriable or self._loop.time() >= until:
+                        failure = error
+                        break
+                    await asyncio.sleep(backoff.next())
         finally:
             sender.routing = None
             unrouted, sender.unrouted = sender.unrouted, []
@@ -227,7 +239,7 @@ class Producer:
                     posted.waiter.set_exception(failure or ClientClosedError("the client was closed before the topic's route was known"))
                     continue
                 try:
-                    self._place(sender, posted)
+                    self.post(sender.topic, *posted)
                 except LiteMQError as error:
                     posted.waiter.set_exception(error)
 

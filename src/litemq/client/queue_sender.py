@@ -71,9 +71,31 @@ class QueueSender:
     """Everything that is on its way to one queue, and what waits to follow."""
 
     __slots__ = (
-        "_backoff", "_config", "_freed", "_loop", "_loose", "_loose_in_flight", "_resume", "_template_id", "_templates", "alive", "breaker", "broker", "default_level",
-        "loose", "open", "outlet", "queue_id", "refusing", "sequencer", "topic", "unknown_topic",
-    )  # fmt: skip
+        "_answers",
+        "_backoff",
+        "_config",
+        "_freed",
+        "_latency",
+        "_loop",
+        "_loose",
+        "_loose_in_flight",
+        "_resume",
+        "_template_id",
+        "_templates",
+        "alive",
+        "breaker",
+        "broker",
+        "default_level",
+        "loose",
+        "open",
+        "outlet",
+        "plain",
+        "queue_id",
+        "refusing",
+        "sequencer",
+        "topic",
+        "unknown_topic",
+    )
 
     def __init__(
         self,
@@ -104,12 +126,19 @@ class QueueSender:
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         self._resume: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._answers, self._latency = 0, 0.0  # since the breaker was told
         self._template_id = self.sequencer.producer_id
+        self.plain: RecordTemplate | None = None
         self._templates: dict[TemplateKey, RecordTemplate] = {}
 
     @property
     def is_idle(self) -> bool:
         return self.sequencer.is_idle and not self._loose and not self._loose_in_flight
+
+    def plain_template(self) -> RecordTemplate:
+        """What encodes the messages that are nothing but a body and a key."""
+        self.plain = template = self.template((self.default_level, (), "", ()))
+        return template
 
     def template(self, key: TemplateKey) -> RecordTemplate:
         """What encodes the messages of one kind, under the queue's present producer id."""
@@ -158,36 +187,51 @@ class QueueSender:
         if not outlet.is_open:
             outlet.wake()
             return
-        following = self.sequencer.next
-        while (request := following()) is not None:
+        sequencer = self.sequencer
+        while sequencer.waiting and (request := sequencer.next()) is not None:
+            request.attempt = attempt = request.attempt + 1
             request.sent_at = self._loop.time()
             records = request.records
-            outlet.send(records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request))
+            outlet.send(records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request, attempt))
         while self._loose and self._loose[0].ripe and len(self._loose_in_flight) < self._config.max_in_flight_requests:
             request = self._loose.popleft()
             request.sent_at = self._loop.time()
             self._loose_in_flight[id(request)] = request
             outlet.send(b"".join(request.records), partial(self._answered_loose, request))
 
-    def _answered(self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
+    def _answered(self, request: Request, attempt: int, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
+        if attempt != request.attempt:
+            return  # it was sent again since
         if error is not None:
             self._troubled(request, error)
             return
-        now = self._loop.time()
-        self.breaker.succeeded(now - request.sent_at, now)
-        failed = self.sequencer.acked(request)
+        self._answers += 1
+        self._latency += self._loop.time() - request.sent_at
+        sequencer = self.sequencer
+        failed = sequencer.acked(request)
         self._settle(request, header)
-        if failed:
-            self._fail(failed)
+        if failed or self.refusing or not self.breaker.is_closed:
+            self._recovered(failed)
+        if sequencer.producer_id != self._template_id:
+            self._renewed()
+        if sequencer.waiting:
+            self.pump()
+
+    def _recovered(self, failed: list[Failed]) -> None:
+        self._fail(failed)
+        self._report(self._loop.time())
         if self.refusing:
             self.refusing = False
             self._backoff.reset()
-        if self.sequencer.producer_id != self._template_id:
-            self._renewed()
-        if self.sequencer.waiting:
-            self.pump()
+
+    def _report(self, now: float) -> None:
+        """Tell the breaker how it went since the last time: that costs too much to do for each request."""
+        if self._answers:
+            self.breaker.succeeded(self._latency / self._answers, now, self._answers)
+            self._answers, self._latency = 0, 0.0
 
     def _settle(self, request: Request, header: bytes) -> None:
+        self._freed(request.size)
         if len(header) == _PLAIN_BYTES:
             offset, timestamp = _PLAIN_ANSWER.unpack(header)
             waiters = request.waiters
@@ -204,7 +248,6 @@ class QueueSender:
                     offset += step
         else:
             self._settle_repeated(request, SendAnswer.FromString(header))
-        self._freed(request.size)
 
     def _settle_repeated(self, request: Request, answer: SendAnswer) -> None:
         """Some of the records had been appended by an earlier try."""
@@ -220,6 +263,7 @@ class QueueSender:
     def _troubled(self, request: Request, error: LiteMQError) -> None:
         now = self._loop.time()
         sequencer = self.sequencer
+        self._report(now)
         if isinstance(error, (ConnectionLostError, RequestTimeoutError)):
             if request.first not in sequencer.sent:
                 return  # all of this connection were counted as lost with the first of them
@@ -229,7 +273,8 @@ class QueueSender:
         else:
             failed = sequencer.refused(request, error)
             if error.retriable:
-                self.breaker.failed(now)
+                if not isinstance(error, OverloadedError):  # a broker that says when to come again is well
+                    self.breaker.failed(now)
                 self._wait_a_while(error)
             elif isinstance(error, TopicNotFoundError):
                 self.unknown_topic()
@@ -241,10 +286,9 @@ class QueueSender:
 
     def _wait_a_while(self, error: LiteMQError) -> None:
         self.refusing = True
-        wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
-        if self._resume is not None:
-            self._resume.cancel()
-        self._resume = self._loop.call_later(wait, self._go_on)
+        if self._resume is None:  # else one that was sent with it was refused, too
+            wait = self._backoff.next(error.retry_after_ms if isinstance(error, OverloadedError) else 0)
+            self._resume = self._loop.call_later(wait, self._go_on)
 
     def _go_on(self) -> None:
         self._resume = None
@@ -255,6 +299,7 @@ class QueueSender:
         if self._template_id != self.sequencer.producer_id:
             self._template_id = self.sequencer.producer_id
             self._templates.clear()
+            self.plain = None
 
     def _answered_loose(self, request: Request, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
         if self._loose_in_flight.pop(id(request), None) is None:
@@ -277,6 +322,7 @@ class QueueSender:
 
     def sweep(self, now: float) -> None:
         """Give up what has waited for too long."""
+        self._report(now)
         oldest = next(iter(self.sequencer.sent.values()), None) or next(iter(self._loose_in_flight.values()), None)
         limit = self._config.request_timeout_ms / 1000
         if oldest is not None and now - oldest.sent_at > limit:

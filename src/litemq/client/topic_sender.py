@@ -41,7 +41,9 @@ class TopicSender:
         self._live: list[QueueSender] = []
         self._senders: dict[tuple[str, int], QueueSender] = {}
         self._make_sender = make_sender
+        self.present: QueueSender | None = None  # where messages without ordering key go, until the next turn
         self._choice: QueueChoice = config.queue_choice
+        self._by_keys = config.queue_choice == "key_hash"
         self._turn = pick(1 << 16)  # clients do not all begin with the same queue
         self._loop = asyncio.get_running_loop()
 
@@ -58,7 +60,8 @@ class TopicSender:
                 sender = self._senders.get((place.name, number))
                 if sender is None:
                     sender = self._senders[place.name, number] = self._make_sender(self.topic, place.name, number)
-                sender.default_level = place.default_durability
+                if sender.default_level is not place.default_durability:
+                    sender.default_level, sender.plain = place.default_durability, None
                 sender.alive = place.alive
                 queues.append(sender)
         gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}
@@ -67,6 +70,7 @@ class TopicSender:
             if self._senders[key].is_idle:
                 del self._senders[key]
         self.queues = queues
+        self.present = None
         # One queue of each broker after another, so that a turn spreads over brokers first.
         self._live = sorted((sender for sender in queues if sender.alive), key=lambda sender: (sender.queue_id, sender.broker)) or queues
 
@@ -77,16 +81,25 @@ class TopicSender:
     def choose(self, keys: Sequence[str]) -> QueueSender:
         """The queue for a message without ordering key. It stays the same until ``advance``, so that messages travel together."""
         live = self._live
-        if self._choice == "key_hash" and keys:
-            return live[queue_of_key(keys[0], len(live))]
-        sender = live[self._turn % len(live)]
-        if sender.breaker.is_closed and sender.outlet.is_open and not sender.refusing:
+        if self._by_keys:
+            if keys:
+                return live[queue_of_key(keys[0], len(live))]
+            return self._in_turn()
+        self.present = sender = self._in_turn()
+        return sender
+
+    def _in_turn(self) -> QueueSender:
+        sender = self._live[self._turn % len(self._live)]
+        if sender.outlet.is_open and not sender.refusing and sender.breaker.is_closed:
             return sender
         return self._choose_carefully()
 
     def advance(self) -> None:
         """The next message goes to another queue."""
-        if self._choice == "random":
+        self.present = None
+        if self._choice == "round_robin":
+            self._turn += 1
+        elif self._choice == "random":
             self._turn = pick(1 << 16)
         elif self._choice == "least_latency":
             live = self._live

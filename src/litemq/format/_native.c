@@ -620,6 +620,128 @@ static bool make_entries(const Py_buffer *buffer, const Numbers *starts, const C
     return true;
 }
 
+/* Who sent what ----------------------------------------------------------------------------------------------------------------- */
+
+/* A producer and a queue, and their first and last record in a batch. */
+typedef struct {
+    uint64_t producer_id;
+    int64_t queue_id;
+    Py_ssize_t first, last;
+} Pair;
+
+typedef struct {
+    Pair *pairs;
+    Py_ssize_t *following; /* of each record the next one of its pair, -1: none */
+    uint32_t *slots;       /* a hash table: numbers of pairs, counted from 1 */
+    uint64_t mask;
+    Py_ssize_t count, steps_left;
+} Pairs;
+
+static void free_pairs(Pairs *found)
+{
+    free(found->pairs);
+    free(found->following);
+    free(found->slots);
+}
+
+static bool make_pairs(Pairs *found, Py_ssize_t records)
+{
+    size_t slots = 16;
+
+    while (slots < 2 * (size_t)records)
+        slots *= 2;
+    found->mask = slots - 1;
+    found->steps_left = 16 * records; /* many more, and somebody has chosen numbers that collide */
+    found->pairs = malloc((size_t)records * sizeof(Pair));
+    found->following = malloc((size_t)records * sizeof(Py_ssize_t));
+    found->slots = calloc(slots, sizeof(uint32_t));
+    return found->pairs != NULL && found->following != NULL && found->slots != NULL;
+}
+
+/* The pair, a new one without records if it was not seen before, or NULL if that takes too long to find out. */
+static Pair *find_pair(Pairs *found, uint64_t producer_id, int64_t queue_id)
+{
+    uint64_t hash = (producer_id ^ (uint64_t)queue_id << 32) * 0x9E3779B97F4A7C15u;
+
+    for (uint64_t slot = hash >> 32;; slot++) {
+        uint32_t number = found->slots[slot & found->mask];
+        if (number == 0) {
+            Pair *pair = &found->pairs[found->count++];
+            found->slots[slot & found->mask] = (uint32_t)found->count;
+            *pair = (Pair){producer_id, queue_id, -1, -1};
+            return pair;
+        }
+        Pair *pair = &found->pairs[number - 1];
+        if (pair->producer_id == producer_id && pair->queue_id == queue_id)
+            return pair;
+        if (found->steps_left-- == 0)
+            return NULL;
+    }
+}
+
+/* Every record with a producer in the list of its pair. */
+static bool group_by_pair(Pairs *found, const Py_buffer *buffer, const Numbers *starts, const Column *queue_ids)
+{
+    Pair *pair = NULL;
+
+    for (Py_ssize_t number = 0; number < starts->count; number++) {
+        const uint8_t *record = (const uint8_t *)buffer->buf + long_at(starts, number);
+        uint64_t producer_id = load_u64(record + PRODUCER_ID_AT);
+        int64_t queue_id = value_at(queue_ids, number);
+        if (producer_id == 0)
+            continue;
+        if (load_u64(record + SEQUENCE_AT) >= INT64_MAX)
+            return false;
+        if (pair == NULL || pair->producer_id != producer_id || pair->queue_id != queue_id)
+            pair = find_pair(found, producer_id, queue_id);
+        if (pair == NULL)
+            return false;
+        if (pair->first < 0)
+            pair->first = number;
+        else
+            found->following[pair->last] = number;
+        found->following[number] = -1;
+        pair->last = number;
+    }
+    return true;
+}
+
+static bool has_producer(const Py_buffer *buffer, const Numbers *starts)
+{
+    for (Py_ssize_t number = 0; number < starts->count; number++)
+        if (load_u64((const uint8_t *)buffer->buf + long_at(starts, number) + PRODUCER_ID_AT) != 0)
+            return true;
+    return false;
+}
+
+/* The stretches of one pair go to a list, their runs to a table. */
+static bool list_stretches(const Pairs *found, const Pair *pair, const Py_buffer *buffer, const Numbers *starts, const Column *queue_offsets,
+                           int64_t topic_id, int64_t store_timestamp, PyObject *stretches, Growing *runs)
+{
+    int64_t sequence = 0, offset = 0;
+    PyObject *key = Py_BuildValue("(KLL)", (unsigned long long)pair->producer_id, (long long)topic_id, (long long)pair->queue_id);
+    bool fits = key != NULL;
+
+    for (Py_ssize_t number = pair->first; fits && number >= 0; number = found->following[number]) {
+        int64_t before = sequence, offset_before = offset;
+        sequence = (int64_t)load_u64((const uint8_t *)buffer->buf + long_at(starts, number) + SEQUENCE_AT);
+        offset = value_at(queue_offsets, number);
+        bool begins = number == pair->first || sequence != before + 1;
+        if (begins || offset != offset_before + 1)
+            fits = push_long(runs, sequence) && push_long(runs, offset) && push_long(runs, store_timestamp);
+        Py_ssize_t next = found->following[number];
+        if (!fits) {
+            PyErr_NoMemory();
+        } else if (next < 0 || (int64_t)load_u64((const uint8_t *)buffer->buf + long_at(starts, next) + SEQUENCE_AT) != sequence + 1) {
+            PyObject *stretch = Py_BuildValue("(OLn)", key, (long long)sequence + 1, (Py_ssize_t)runs->count);
+            fits = stretch != NULL && PyList_Append(stretches, stretch) == 0;
+            Py_XDECREF(stretch);
+        }
+    }
+    Py_XDECREF(key);
+    return fits;
+}
+
 /* The key index ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -927,6 +1049,63 @@ static PyObject *py_queue_entries(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(done);
 }
 
+static PyObject *stretches_of(const Py_buffer *buffer, const Numbers *starts, const Column *queue_ids, const Column *queue_offsets, int64_t topic_id,
+                              int64_t store_timestamp)
+{
+    Pairs found = {0};
+    Growing runs = {0};
+    PyObject *stretches = NULL, *result = NULL;
+
+    if (!make_pairs(&found, starts->count)) {
+        PyErr_NoMemory();
+    } else if (!group_by_pair(&found, buffer, starts, queue_ids)) {
+        result = Py_NewRef(Py_None);
+    } else if ((stretches = PyList_New(0)) != NULL) {
+        Py_ssize_t number = 0;
+        while (number < found.count &&
+               list_stretches(&found, &found.pairs[number], buffer, starts, queue_offsets, topic_id, store_timestamp, stretches, &runs))
+            number++;
+        if (number == found.count)
+            result = Py_BuildValue("ON", stretches, as_bytes(&runs, sizeof(int64_t)));
+        Py_DECREF(stretches);
+    }
+    free_pairs(&found);
+    free(runs.items);
+    return result;
+}
+
+static PyObject *py_stretches(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    Numbers starts;
+    PyObject *given[2], *result = NULL;
+    Column queue_ids, queue_offsets;
+    long long topic_id, store_timestamp;
+
+    if (!PyArg_ParseTuple(args, "y*O&LOOL", &buffer, take_longs, &starts, &topic_id, &given[0], &given[1], &store_timestamp))
+        return NULL;
+    if (starts.count < UINT32_MAX && can_all_be_records(&buffer, &starts)) {
+        if (!has_producer(&buffer, &starts)) {
+            result = Py_BuildValue("([]y)", "");
+        } else if (take_column(given[0], starts.count, 0, UINT32_MAX, &queue_ids)) {
+            if (take_column(given[1], starts.count, 0, INT64_MAX - 1, &queue_offsets)) {
+                result = stretches_of(&buffer, &starts, &queue_ids, &queue_offsets, topic_id, store_timestamp);
+                release_column(&queue_offsets);
+            } else {
+                result = Py_NewRef(Py_None);
+            }
+            release_column(&queue_ids);
+        } else {
+            result = Py_NewRef(Py_None);
+        }
+    } else {
+        result = Py_NewRef(Py_None);
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts.view);
+    return result;
+}
+
 static PyObject *py_hash_keys(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer buffer;
@@ -984,6 +1163,7 @@ static PyMethodDef methods[] = {
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},
     {"stamp", py_stamp, METH_VARARGS, NULL},
     {"queue_entries", py_queue_entries, METH_VARARGS, NULL},
+    {"stretches", py_stretches, METH_VARARGS, NULL},
     {"hash_keys", py_hash_keys, METH_VARARGS, NULL},
     {"link", py_link, METH_VARARGS, NULL},
     {"encode", (PyCFunction)(void (*)(void))py_encode, METH_FASTCALL, NULL},

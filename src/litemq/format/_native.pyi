@@ -65,6 +65,11 @@ def queue_entries(
 ) -> bool:
     """The records' queue entries, in their own order or in the one that is given."""
 
+def stretches(
+    buffer: Buffer, starts: _Longs, topic_id: int, queue_ids: _Longs | int, queue_offsets: _Longs | int, store_timestamp: int, /
+) -> tuple[list[tuple[tuple[int, int, int], int, int]], bytes | bytearray] | None:
+    """The stretches of the records that have a producer, and the table of their runs, as the bytes of int64; ``None`` for no verdict."""
+
 def hash_keys(buffer: Buffer, starts: _Longs, /) -> tuple[bytearray, bytearray] | None:
     """The hashes of ids and keys, as the bytes of uint32, and the numbers of their records, as those of int64."""
 

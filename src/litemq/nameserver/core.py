@@ -50,7 +50,7 @@ class _Known:
     def __init__(self, facts: BrokerFacts) -> None:
         self.said = facts.SerializeToString(deterministic=True)  # a broker that says the same again changes nothing
         self.topics = len(facts.topics)
-        self.facts = BrokerFacts(  # without the topics: those are in the routes
+        self.facts = BrokerFacts(  # without the topics, which are in the routes
             name=facts.name,
             host=facts.host,
             port=facts.port,
@@ -83,6 +83,7 @@ class NameServer:
         self._brokers: dict[str, _Known] = {}
         self._placements = 0
         self._unsaved: set[str] = set()
+        self._listed: bytes | None = None
         told = {"heartbeat_ms": self._limits.heartbeat_ms, "lease_ms": self._limits.lease_ms}
         self._welcome = Registered(known=True, **told).SerializeToString()
         self._who_are_you = Registered(known=False, **told).SerializeToString()
@@ -125,6 +126,7 @@ class NameServer:
 
     def look(self) -> None:
         """Take those who fell silent out of the routes, and save what could not be saved before."""
+        self._listed = None
         for name in self._liveness.fell_silent(self._clock.elapsed_ns()):
             self._routes.remove(name)
             _LOG.warning("broker %s was not heard for %g s: it leaves the routes", name, self._limits.lease_ms / 1000)
@@ -184,12 +186,17 @@ class NameServer:
         return self._routes.answer(check_topic(TopicRequest.FromString(header).topic))
 
     def _list_brokers(self, _header: bytes) -> bytes:
-        now = self._clock.elapsed_ns()
-        return BrokersAnswer(brokers=[self._state(name, now) for name in sorted(self._brokers)]).SerializeToString()
+        # All topics of all brokers: large in a large cluster, so it is made once between two looks, however many ask.
+        if self._listed is None:
+            now = self._clock.elapsed_ns()
+            self._listed = b"".join(_nested(BrokersAnswer.BROKERS_FIELD_NUMBER, self._state(name, now)) for name in sorted(self._brokers))
+        return self._listed
 
-    def _state(self, name: str, now: int) -> BrokerState:
+    def _state(self, name: str, now: int) -> bytes:
+        """A serialized ``BrokerState``, around what the broker said."""
         heard_ms_ago = (now - self._liveness.heard_at(name)) // _MS
-        return BrokerState(facts=self._brokers[name].facts, alive=self._liveness.is_alive(name), heard_ms_ago=heard_ms_ago)
+        state = BrokerState(alive=self._liveness.is_alive(name), heard_ms_ago=heard_ms_ago)
+        return _nested(BrokerState.FACTS_FIELD_NUMBER, self._brokers[name].said) + state.SerializeToString()
 
     # ---------------------------------------------------------------------------------------------------------------------------
 
@@ -223,6 +230,7 @@ class NameServer:
 
     def _save(self, name: str) -> bool:
         """Bring the store up to date with a broker. What cannot be written is tried again; until then the routes are right without it."""
+        self._listed = None
         known = self._brokers.get(name)
         try:
             if known is None:
@@ -249,3 +257,13 @@ def _name_taken(alive: BrokerFacts) -> InvalidArgumentError:
         f"the broker name {alive.name} is taken: the broker at {alive.host}:{alive.port} has it, and started later. "
         "Give each broker a name of its own (broker_name), or stop the other one"
     )
+
+
+def _nested(field: int, message: bytes) -> bytes:
+    """A message as a field of another, without being read and written again."""
+    prefix, size = bytearray([field << 3 | 2]), len(message)
+    while size > 0x7F:
+        prefix.append(size & 0x7F | 0x80)
+        size >>= 7
+    prefix.append(size)
+    return bytes(prefix) + message

@@ -112,7 +112,8 @@ class Peer:
         """The same for those who ask often: ``answered`` is called in the turn in which the answer is read."""
         connection = self._connection
         if connection is None or not connection.is_open:
-            answered(b"", b"", ConnectionLostError(f"there is no connection to {self.address}"))
+            lost = ConnectionLostError(f"there is no connection to {self.address}")
+            self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
             return
         number = next(self._numbers) % _CORRELATIONS
         self._asked[number] = answered

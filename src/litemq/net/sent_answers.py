@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from litemq.format import native
 from litemq.net.frame import PREFIX_BYTES, Flag
 from litemq.proto.wire_pb2 import Opcode
 
-__all__ = ["SENT_ANSWER_BYTES", "SentAnswer", "pack_sent_answer", "pack_sent_answers", "unpack_sent_answer"]
+__all__ = ["SENT_ANSWER_BYTES", "pack_sent_answer", "pack_sent_answers", "unpack_sent_answer"]
 
 _HEADER: Final = struct.Struct("<BqBq")
 _OFFSET_TAG: Final = 0x09
@@ -49,24 +49,17 @@ _FRAME: Final = np.dtype(
 _SEND: Final = int(Opcode.SEND)
 
 
-class SentAnswer(NamedTuple):
-    """Where the first record of a request was appended, and when."""
-
-    queue_offset: int
-    store_timestamp: int
-
-
 def pack_sent_answer(queue_offset: int, store_timestamp: int) -> bytes:
     """The header of one answer."""
     return _HEADER.pack(_OFFSET_TAG, queue_offset, _TIMESTAMP_TAG, store_timestamp)
 
 
-def unpack_sent_answer(header: bytes) -> SentAnswer | None:
-    """What a plain answer says; ``None`` where it has more to say, or another form: then the parser is to be asked."""
+def unpack_sent_answer(header: bytes) -> tuple[int, int] | None:
+    """The queue offset and the store timestamp of a plain answer; ``None`` where it has more to say, or another form: then the parser is to be asked."""
     if len(header) != _HEADER.size:
         return None
     first, queue_offset, second, store_timestamp = _HEADER.unpack(header)
-    return SentAnswer(queue_offset, store_timestamp) if first == _OFFSET_TAG and second == _TIMESTAMP_TAG else None
+    return (queue_offset, store_timestamp) if first == _OFFSET_TAG and second == _TIMESTAMP_TAG else None
 
 
 def pack_sent_answers(correlations: list[int], queue_offsets: Sequence[int] | npt.NDArray[np.int64], store_timestamp: int) -> bytes:

@@ -14,6 +14,7 @@ from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
+from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State
 from litemq.storage.state.producers import Touched
@@ -105,13 +106,12 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
 
 
 def took(batch: Batch, state: State, stamped: Stamped, store_timestamp: int) -> list[Touched]:
-    """What a batch that was written changes in the sequences of its producers, and in the state."""
-    touched: list[Touched] = []
-    if batch.kind is RecordKind.MESSAGE:
-        producer_ids, sequences = batch.columns.producers
-        if producer_ids.any():
-            touched = state.producers.took(producer_ids, sequences, batch.topic_id, batch.queue_ids, stamped.queue_offsets, store_timestamp)
-    return touched + state.producers.expire(store_timestamp)
+    """What a batch that was written changes in the sequences of producers, there and in the answer."""
+    producers = state.producers
+    if batch.kind is not RecordKind.MESSAGE:
+        return producers.expire(store_timestamp)
+    sent = stretches_of_batch(batch.columns, batch.topic_id, batch.queue_ids, stamped.queue_offsets, store_timestamp)
+    return producers.take(sent) + producers.expire(store_timestamp)
 
 
 def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Control:

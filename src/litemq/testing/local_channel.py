@@ -70,7 +70,8 @@ class LocalChannel:
 
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
         if self._service is None:
-            answered(b"", b"", ConnectionLostError(f"there is no connection to {self.address}"))
+            lost = ConnectionLostError(f"there is no connection to {self.address}")
+            self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
             return
         number = next(self._numbers)
         self._asked[number] = answered

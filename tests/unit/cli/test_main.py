@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from litemq import __version__
 from litemq.__main__ import EXIT_INTERRUPTED
 from litemq.cli import bench as bench_module
-from litemq.cli import main as main_module
+from litemq.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from litemq.cli.main import app, run
 from litemq.errors import InvalidArgumentError
 
@@ -27,9 +27,12 @@ def _tree(command: Any, path: str) -> list[str]:
     lines = [path]
     for parameter in command.params:
         is_option = parameter.param_type_name == "option"
-        lines.append("    " + (", ".join(parameter.opts) if is_option else parameter.name.upper()))
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        lines += _tree(child, f"{path} {name}")
+        if not getattr(parameter, "hidden", False):
+            lines.append("    " + (", ".join(parameter.opts) if is_option else parameter.name.upper()))
+    if hasattr(command, "list_commands"):
+        context = typer.Context(command, info_name=path)
+        for name in sorted(command.list_commands(context)):
+            lines += _tree(command.get_command(context, name), f"{path} {name}")
     return lines
 
 
@@ -62,7 +65,7 @@ def test_without_arguments_it_helps() -> None:
 )
 def test_wrong_usage_says_what_would_be_right(arguments: list[str], says: str) -> None:
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-    assert result.exit_code == main_module.EXIT_USAGE
+    assert result.exit_code == EXIT_USAGE
     assert says in result.output
 
 
@@ -74,8 +77,8 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(sys, "argv", ["litemq", "bench", "suite", "format"])
     with pytest.raises(SystemExit) as exit_:
         run()
-    assert exit_.value.code == main_module.EXIT_FAILED
-    assert capsys.readouterr().err == "error InvalidArgumentError: format at [1.0] cannot be\n"
+    assert exit_.value.code == EXIT_FAILED
+    assert capsys.readouterr().err == "error InvalidArgumentError (2): format at [1.0] cannot be\n"
 
 
 def test_ctrl_c_while_it_loads() -> None:
@@ -85,7 +88,7 @@ from litemq.__main__ import main
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "litemq.cli.bench":
+        if name == "litemq.cli.main":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
@@ -118,7 +121,7 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
 def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     command = f"{Path(sys.executable).with_name('litemq')} --version > /dev/full"
     result = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True, check=False)
-    assert result.returncode == main_module.EXIT_FAILED
+    assert result.returncode == EXIT_FAILED
     assert result.stderr == "error [Errno 28] No space left on device\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from litemq.__main__ import EXIT_INTERRUPTED
-from litemq.cli import main as main_module
+from litemq.cli.exit_codes import EXIT_USAGE
 from litemq.cli.main import app
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
@@ -163,7 +163,7 @@ def test_export_overwrites_only_when_told_to(tmp_path: Path, directory: Path) ->
 )
 def test_the_version_must_be_said(tmp_path: Path, command: str, version: list[str], says: str) -> None:
     result = RUNNER.invoke(app, ["store", command, "one", "two", *version], env={"COLUMNS": "200"})
-    assert result.exit_code == main_module.EXIT_USAGE
+    assert result.exit_code == EXIT_USAGE
     assert says in result.output
 
 

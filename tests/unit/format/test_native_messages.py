@@ -90,7 +90,7 @@ ODD: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), ODD, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("name", "value"), ODD, ids=[f"{name}-{number}" for number, (name, _) in enumerate(ODD)])
 def test_odd_values_are_taken_or_refused_as_python_does(name: str, value: Any) -> None:
     template = RecordTemplate("orders", tags=("a", "b"), properties={"p": "q"}, producer_id=7, born_host="h", limits=RecordLimits(1024))
     values = {"body": b"body", name: value}

@@ -63,12 +63,17 @@ def test_topics_of_the_brokers_own_have_routes_too() -> None:
     assert names.route("%RETRY%group-1") == {"a": 1}
 
 
-def test_a_list_of_brokers_leaves_their_topics_out() -> None:
+def test_a_list_of_brokers_has_all_that_they_say() -> None:
     names = Names()
     names.register(broker_facts("a", orders=4))
-    facts = names.brokers()["a"].facts
-    assert not facts.topics
-    assert (facts.host, facts.port, facts.software, facts.default_durability) == ("127.0.0.1", 10911, "test", 2)
+    assert names.brokers()["a"].facts == broker_facts("a", orders=4)
+    names.register(broker_facts("a", orders=4, logs=1))
+    names.register(broker_facts("b"))
+    assert {name: state.facts for name, state in names.brokers().items()} == {
+        "a": broker_facts("a", orders=4, logs=1),
+        "b": broker_facts("b"),
+    }
+    assert names.ask(Opcode.LIST_BROKERS, b"") is names.ask(Opcode.LIST_BROKERS, b"")
 
 
 # Two brokers of one name --------------------------------------------------------------------------------------------------------
@@ -279,9 +284,16 @@ def test_who_is_silent_makes_room_and_who_is_alive_does_not() -> None:
     assert list(names.brokers()) == ["b", "c"]
     assert names.route("t1") == {"b": 1, "c": 1}
     assert [broker.facts.name for broker in names.store.brokers()] == ["b", "c"]
-    names.deregister("c")
-    names.pass_time(5)
-    names.register(broker_facts("b", t1=1, t2=1, t3=1, t4=1, t5=1))  # silent itself, it is not its own victim
+
+
+def test_who_comes_back_is_not_its_own_victim() -> None:
+    names = Names(max_placements=5)
+    names.register(broker_facts("a", t1=1, t2=1))
+    names.pass_time(1)
+    names.register(broker_facts("b", t1=1))
+    names.pass_time(6)
+    names.register(broker_facts("a", t1=1, t2=1, t3=1, t4=1, t5=1))  # silent for longest, and yet b makes room
+    assert list(names.brokers()) == ["a"]
     assert names.server.statistics() == NameServerStatistics(alive=1, silent=0, topics=5, placements=5, unsaved=0)
 
 

@@ -23,7 +23,7 @@ from litemq.net.frame import Frame, FrameReader, frame_prefix
 from litemq.net.server import FrameServer, ServerLimits, Session
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-ECHO, FAIL, NEVER, LARGE, LATER = 100, 101, 102, 103, 104
+ECHO, FAIL, NEVER, LARGE, LATER, NOW = 100, 101, 102, 103, 104, 105
 
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
@@ -40,6 +40,7 @@ class Echo:
     def __init__(self, **limits: int) -> None:
         self.turns: list[int] = []
         self.gone = 0
+        self.held: list[Frame] = []
         self.answered_bytes = 0
         self.server = FrameServer(self.handle, software="test", limits=ServerLimits(**limits), gone=self._left)
 
@@ -58,7 +59,11 @@ class Echo:
                     self.answered_bytes += 1 << 20
                     session.answer(frame, b"", bytes(1 << 20))
                 case 104:
-                    asyncio.get_running_loop().call_later(0.05, session.answer, frame, b"later")
+                    self.held.append(frame)
+                case 105:
+                    session.answer(frame, b"")
+                    for held in self.held:
+                        session.answer(held, b"later")
 
 
 def _run(test: Callable[[Echo, str, int], Awaitable[None]], **limits: int) -> Echo:
@@ -85,6 +90,7 @@ def test_many_requests_at_once_and_answers_in_any_order() -> None:
         answers = await asyncio.gather(*(peer.ask(ECHO, b"%d" % n, bytes(n)) for n in range(500)))
         assert [(answer.header, len(answer.attachment)) for answer in answers] == [(b"%d" % n, n) for n in range(500)]
         assert not later.done()
+        await peer.ask(NOW, b"")
         assert (await later).header == b"later"
         assert max(echo.turns) > 50  # what arrived together was handed over together
         assert peer.in_flight == 0

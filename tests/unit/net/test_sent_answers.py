@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from litemq.errors import InvalidArgumentError
 from litemq.format import native
 from litemq.net.frame import Flag, FrameReader
-from litemq.net.sent_answers import SENT_ANSWER_BYTES, SentAnswer, pack_sent_answer, pack_sent_answers, unpack_sent_answer
+from litemq.net.sent_answers import SENT_ANSWER_BYTES, pack_sent_answer, pack_sent_answers, unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SentEarlier
 
 pytestmark = pytest.mark.usefixtures("codec")
@@ -34,7 +34,7 @@ def test_answers_are_frames_with_a_header_that_the_parser_knows(answers: list[tu
     assert [frame.correlation for frame in frames] == correlations
     for frame, offset in zip(frames, offsets, strict=True):
         assert frame.header == pack_sent_answer(offset, timestamp)
-        assert unpack_sent_answer(frame.header) == SentAnswer(offset, timestamp)
+        assert unpack_sent_answer(frame.header) == (offset, timestamp)
         parsed = SendAnswer.FromString(frame.header)
         assert (parsed.queue_offset, parsed.store_timestamp, len(parsed.earlier)) == (offset, timestamp, 0)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.backend import BrokerFact, Pulled, QueueFact, TopicFact
+from litemq.client.backend import BrokerFact, Post, Pulled, QueueFact, TopicFact
 from litemq.client.channel import Connect
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
@@ -40,7 +40,7 @@ from litemq.proto.wire_pb2 import (
     TopicRequest,
     TopicsAnswer,
 )
-from litemq.types import BodyCodec, Durability
+from litemq.types import Durability
 
 __all__ = ["ClusterEngine", "open_engine"]
 
@@ -64,6 +64,7 @@ class ClusterEngine:
         self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
         self._producer: Producer | None = None
         self._following: asyncio.Task[None] | None = None
+        self.post: Post = _not_open
 
     async def open(self) -> None:
         """Find a NameServer: a wrong address is noticed here, not at the first message."""
@@ -72,6 +73,7 @@ class ClusterEngine:
         self._producer = Producer(
             self._config, route=lambda topic: self.route(topic, create=True), outlet=self._outlet, topic_gone=self._topic_gone
         )
+        self.post = self._producer.post  # each message comes through here, and a call between costs
         self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
 
     async def close(self, within: float) -> None:
@@ -104,8 +106,8 @@ class ClusterEngine:
         link.when_open.append(opened)
         return BrokerOutlet(link, topic, queue_id)
 
-    async def _ask(self, broker: str, opcode: int, request: WireMessage) -> bytes:
-        return (await self._link(broker).request(opcode, request.SerializeToString())).header
+    async def _ask(self, broker: str, opcode: int, request: WireMessage, *, vital: bool = False) -> bytes:
+        return (await self._link(broker).request(opcode, request.SerializeToString(), vital=vital)).header
 
     # Routes -------------------------------------------------------------------------------------------------------------------
 
@@ -180,29 +182,8 @@ class ClusterEngine:
             raise ClientClosedError("the client is not open: use it inside `async with`")
         return self._producer
 
-    @property
-    def has_room(self) -> bool:
-        return self._sending.has_room
-
-    def check_room(self) -> None:
-        self._sending.check_room()
-
     async def wait_for_room(self) -> None:
         await self._sending.wait_for_room()
-
-    def post(
-        self,
-        topic: str,
-        body: bytes,
-        codec: BodyCodec,
-        content_type: str,
-        tags: tuple[str, ...],
-        keys: Sequence[str],
-        properties: tuple[tuple[str, str], ...],
-        ordering_key: str,
-        level: Durability | None,
-    ) -> asyncio.Future[SendReceipt]:
-        return self._sending.post(topic, body, codec, content_type, tags, keys, properties, ordering_key, level)
 
     async def flush(self, within: float | None = None) -> None:
         await self._sending.flush(within)
@@ -210,7 +191,7 @@ class ClusterEngine:
     # Reading ------------------------------------------------------------------------------------------------------------------
 
     async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
-        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic)))
+        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic), vital=True))
         return [_fact(broker, queue.range, queue.committed) for queue in answer.queues]
 
     async def leave(self, broker: str, topic: str, group: str) -> None:
@@ -224,13 +205,13 @@ class ClusterEngine:
             topic=topic, queue_id=queue_id, offset=offset, max_messages=max_messages, max_bytes=max_bytes, wait_ms=wait_ms, group=group
         )
         patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
-        header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience)
+        header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience, vital=True)
         answer = PullAnswer.FromString(header)
         return Pulled(records, answer.next_offset, answer.damaged)
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
-        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs))
+        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs), vital=True)
 
     # Looking after it ---------------------------------------------------------------------------------------------------------
 
@@ -275,6 +256,10 @@ class ClusterEngine:
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
         return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+
+
+def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:
+    raise ClientClosedError("the client is not open: use it inside `async with`")
 
 
 def _fact(broker: str, queue: QueueRange, committed: int = -1) -> QueueFact:

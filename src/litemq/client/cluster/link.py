@@ -10,7 +10,7 @@ from collections.abc import Callable
 from litemq.client.backoff import Backoff
 from litemq.client.channel import Answer, Channel, Connect
 from litemq.client.config import ClientConfig
-from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError
+from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
 
 __all__ = ["Link"]
 
@@ -79,7 +79,9 @@ class Link:
         self.failure = error
 
     def _lost(self, reason: LiteMQError) -> None:
-        if self.channel is not None and not self.channel.is_open:
+        if self.channel is not None:
+            if self.channel.is_open:
+                return  # the end of a former connection, long given up
             self.channel = None
         self.failure = reason
         if not self._closed and self.when_open:
@@ -109,11 +111,18 @@ class Link:
         except TimeoutError:
             raise ConnectionLostError(f"no connection to {self.name} within {within:g} s: {self.failure or 'nobody answers'}") from None
 
-    async def request(self, opcode: int, header: bytes, *, within: float | None = None, answered_within: float | None = None) -> Answer:
-        """Ask, once there is a connection."""
+    async def request(
+        self, opcode: int, header: bytes, *, within: float | None = None, answered_within: float | None = None, vital: bool = False
+    ) -> Answer:
+        """Ask, once there is a connection. ``vital``: a server that does not answer this in time is there no longer."""
         default = self._config.request_timeout_ms / 1000
         channel = await self.opened(default if within is None else within)
-        return await channel.request(opcode, header, timeout=default if answered_within is None else answered_within)
+        try:
+            return await channel.request(opcode, header, timeout=default if answered_within is None else answered_within)
+        except RequestTimeoutError as error:
+            if vital and channel is self.channel:
+                self.give_up(error)
+            raise
 
     async def close(self) -> None:
         """End the connection for good."""

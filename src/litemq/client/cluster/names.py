@@ -91,13 +91,10 @@ class Names:
             left = max(0.05, until - asyncio.get_running_loop().time())
             tries += 1
             try:
-                return (await self._link.request(opcode, header, within=left, answered_within=left)).header
+                return (await self._link.request(opcode, header, within=left, answered_within=left, vital=True)).header
             except ConnectionLostError:
                 if tries > self._tries or asyncio.get_running_loop().time() >= until:
                     raise
-            except RequestTimeoutError as error:
-                self._link.give_up(error)
-                raise
 
     async def close(self) -> None:
         """End the connection."""

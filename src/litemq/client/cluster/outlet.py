@@ -25,7 +25,7 @@ class BrokerOutlet:
 
     @property
     def is_open(self) -> bool:
-        return self._link.channel is not None and self._link.channel.is_open
+        return self._link.channel is not None
 
     @property
     def gave_up(self) -> bool:
@@ -34,9 +34,8 @@ class BrokerOutlet:
     def send(self, records: bytes, answered: Answered) -> None:
         channel = self._link.channel
         if channel is None:
-            answered(b"", b"", ConnectionLostError(f"there is no connection to {self._link.name}"))
-        else:
-            channel.call(_SEND, self._header, records, answered)
+            raise ConnectionLostError(f"there is no connection to {self._link.name}: look at is_open first")
+        channel.call(_SEND, self._header, records, answered)
 
     def give_up(self, reason: LiteMQError) -> None:
         self._link.give_up(reason)

@@ -27,8 +27,8 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.stretches import Sent, Stretches, stretches_of
 from litemq.proto.control_pb2 import ProducerRuns, Row
-from litemq.storage.state.stretches import Sent, stretches_of
 
 __all__ = ["KEPT_RECEIPTS", "Pair", "Producers", "Receipt", "Touched", "runs_row"]
 
@@ -37,7 +37,6 @@ _HOUR_MS: Final = 3_600_000
 _KEPT_HOURS: Final = 7 * 24
 _KEPT_MS: Final = _KEPT_HOURS * _HOUR_MS
 _FULL: Final = 64 * 3  # numbers in a page
-_NO_SEQUENCE: Final = np.uint64((1 << 63) - 1)  # from here on; the one behind it must be a number, too
 
 Longs = npt.NDArray[np.int64]
 PairLike: TypeAlias = tuple[int, int, int]
@@ -129,21 +128,17 @@ class Producers:
         queue_offsets: Longs,
         store_timestamps: Longs | int,
     ) -> list[Touched]:
-        """Records of kind message and without origin are in the log; returns what is different now.
-
-        Those without a producer (0) do not count, nor those with a sequence that has no place in 63 bits: no producer gets there.
-        """
-        touched: list[Touched] = []
+        """Records of kind message and without origin are in the log; returns what is different now. Those without a producer do not count."""
         sent = Sent(producer_ids, sequences, topic_ids, queue_ids, queue_offsets, store_timestamps)
-        unsigned = sequences.view(np.uint64)
-        if not (producer_ids.all() and unsigned.max(initial=0) < _NO_SEQUENCE):
-            sent = sent.subset(np.flatnonzero((producer_ids != 0) & (unsigned < _NO_SEQUENCE)))
-        if sent.sequences.size == 0:
-            return touched
-        keys, nexts, ends, table = stretches_of(sent, apart_ms=_KEPT_MS)
+        return self.take(stretches_of(sent, apart_ms=_KEPT_MS))
+
+    def take(self, sent: Stretches) -> list[Touched]:
+        """The same, of records that are cut already: also where more than seven days are between two of them."""
+        touched: list[Touched] = []
+        stretches, table = sent
         pairs, owner = self._pairs, self._owner
         begin = 0
-        for key, following, end in zip(keys, nexts, ends, strict=True):
+        for key, following, end in stretches:
             known = pairs.get(key)
             if known is not None and known.owner is owner and known.next == table[begin]:
                 page, time = known.page, table[begin + 2]

@@ -1,20 +1,24 @@
-"""Records of many producers, cut by column into what is of one producer and one queue, and consecutive."""
+"""Who sent what: records of many producers, cut by column into what is of one producer and one queue, and consecutive."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Sent", "Stretches", "stretches_of"]
+from litemq.format import native
+from litemq.format.columns import RecordColumns
+
+__all__ = ["Sent", "Stretches", "stretches_of", "stretches_of_batch"]
 
 Longs = npt.NDArray[np.int64]
 _PRODUCER, _QUEUE, _SEQUENCE, _OFFSET, _TIME = range(5)
 _WORTH_SORTING: Final = 16
+_I64_MAX: Final = (1 << 63) - 1
+_NO_SEQUENCE: Final = np.uint64(_I64_MAX)  # from here on; the one behind it must be a number, too
 
 
 class Sent(NamedTuple):
@@ -41,22 +45,39 @@ class Sent(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Records of one pair with consecutive sequences: the pair, the sequence behind the last, and where its runs end in ``table``.
+    """Records of one pair with consecutive sequences, in runs: those of a run have consecutive queue offsets and one store time.
 
-    There they stand one behind another, three numbers each: sequence, queue offset and store time of a run's first record.
+    A stretch is the pair (producer, topic, queue), the sequence behind the last record, and where its runs end in ``table``. There they stand
+    one behind another, three numbers each: sequence, queue offset and store time of a run's first record.
     """
 
-    pairs: Iterable[tuple[int, int, int]]
-    nexts: list[int]
-    ends: Sequence[int]
+    stretches: list[tuple[tuple[int, int, int], int, int]]
     table: array[int]
 
 
-def stretches_of(sent: Sent, *, apart_ms: int) -> Stretches:
-    """Cut at least one record into stretches; between records that are more than ``apart_ms`` apart, too.
+def stretches_of_batch(
+    columns: RecordColumns, topic_id: int, queue_ids: Longs | int, queue_offsets: Longs, store_timestamp: int
+) -> Stretches:
+    """Those of messages that were stored together."""
+    if native.enabled:
+        found = native.loops.stretches(columns.buffer, columns.starts, topic_id, queue_ids, queue_offsets, store_timestamp)
+        if found is not None:
+            return Stretches(found[0], array("q", bytes(found[1])))
+    producer_ids, sequences = columns.producers
+    return stretches_of(Sent(producer_ids, sequences, topic_id, queue_ids, queue_offsets, store_timestamp))
 
-    Stretches of one pair keep their order, however the pairs take turns.
+
+def stretches_of(sent: Sent, *, apart_ms: int = _I64_MAX) -> Stretches:
+    """Those of any records; one that comes more than ``apart_ms`` after the one before it begins a stretch, too.
+
+    Records without a producer (0) do not count, nor those with a sequence that has no place in 63 bits: no producer gets there. Stretches of
+    one pair keep their order, however the pairs take turns.
     """
+    unsigned = sent.sequences.view(np.uint64)
+    if not (sent.producer_ids.all() and unsigned.max(initial=0) < _NO_SEQUENCE):
+        sent = sent.subset(np.flatnonzero((sent.producer_ids != 0) & (unsigned < _NO_SEQUENCE)))
+    if sent.sequences.size == 0:
+        return Stretches([], array("q"))
     rows = _rows(sent)
     count = rows.shape[1]
     new = _differs(rows[:2])
@@ -87,7 +108,7 @@ def stretches_of(sent: Sent, *, apart_ms: int) -> Stretches:
     queues = rows[_QUEUE][firsts].view(np.uint64)
     topic_ids = repeat(sent.topic_ids) if isinstance(sent.topic_ids, int) else (queues >> 32).tolist()
     pairs = zip(rows[_PRODUCER][firsts].view(np.uint64).tolist(), topic_ids, (queues & 0xFFFFFFFF).tolist(), strict=False)
-    return Stretches(pairs, (rows[_SEQUENCE][firsts] + behind).tolist(), ends, table)
+    return Stretches(list(zip(pairs, (rows[_SEQUENCE][firsts] + behind).tolist(), ends, strict=True)), table)
 
 
 def _rows(sent: Sent) -> Longs:

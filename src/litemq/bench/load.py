@@ -1,0 +1,293 @@
+"""Load on a running cluster, by the public client: how much it takes, how much it gives, how long a message is under way.
+
+Each function is one measurement, and returns what it saw. Latencies are counted from when a message was meant to be sent: a sender that
+falls behind its rate, because the cluster is slow, does not thereby send fewer messages in the slow moments and call them fast.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from litemq import AsyncClient
+from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError
+
+__all__ = ["LoadResult", "measure_consume", "measure_latency", "measure_send"]
+
+Progress = Callable[[int], None]
+PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
+# With automatic batching, messages in flight for each request in flight.
+_BATCHED: Final = 64
+_MARK_BYTES: Final = 16
+_LONGEST_WAIT_S: Final = 10.0
+_NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What a measurement saw."""
+
+    messages: int
+    body_bytes: int
+    seconds: float
+    failed: int = 0
+    missing: int = 0
+    latency_ms: Mapping[float, float] | None = None
+    first_error: str = ""
+
+    @property
+    def messages_per_s(self) -> float:
+        return self.messages / self.seconds if self.seconds else 0.0
+
+    @property
+    def megabytes_per_s(self) -> float:
+        return self.body_bytes / self.seconds / 1e6 if self.seconds else 0.0
+
+    def as_json(self) -> dict[str, object]:
+        latency = None if self.latency_ms is None else {f"p{percent:g}": value for percent, value in self.latency_ms.items()}
+        return {
+            "messages": self.messages,
+            "body_bytes": self.body_bytes,
+            "seconds": self.seconds,
+            "messages_per_s": self.messages_per_s,
+            "megabytes_per_s": self.megabytes_per_s,
+            "latency_ms": latency,
+            "failed": self.failed,
+            "missing": self.missing,
+            "first_error": self.first_error,
+        }
+
+
+class _Tally:
+    """What came back, and how long it took."""
+
+    def __init__(self, messages: int | None, seconds: float | None, progress: Progress) -> None:
+        if messages is None and seconds is None:
+            raise InvalidArgumentError("say how long to measure: messages, seconds, or both")
+        self._left = _NEVER if messages is None else messages
+        self._seconds = _NEVER if seconds is None else seconds
+        self._progress = progress
+        self._told = 0
+        self.began = self.ended = 0.0
+        self.nanoseconds = array("q")
+        self.failed = 0
+        self.first_error = ""
+
+    def begin(self) -> None:
+        self.began = time.perf_counter()
+        self._until = self.began + self._seconds
+
+    def take(self) -> bool:
+        """Whether one more message is to be sent."""
+        if self._left <= 0 or time.perf_counter() >= self._until:
+            return False
+        self._left -= 1
+        return True
+
+    def done(self, nanoseconds: int) -> None:
+        self.nanoseconds.append(nanoseconds)
+        if len(self.nanoseconds) - self._told >= 1000:
+            self._told = len(self.nanoseconds)
+            self._progress(self._told)
+
+    def fail(self, error: BaseException) -> None:
+        self.failed += 1
+        self.first_error = self.first_error or f"{type(error).__name__}: {error}"
+
+    def result(self, size: int, missing: int = 0) -> LoadResult:
+        self.ended = time.perf_counter()
+        messages = len(self.nanoseconds)
+        self._progress(messages)
+        milliseconds = np.frombuffer(self.nanoseconds, np.int64) / 1e6
+        latency = dict(zip(PERCENTILES, np.percentile(milliseconds, PERCENTILES).tolist(), strict=True)) if messages else None
+        return LoadResult(messages, messages * size, self.ended - self.began, self.failed, missing, latency, self.first_error)
+
+
+async def measure_send(
+    url: str,
+    *,
+    topic: str = "bench",
+    connections: int = 8,
+    in_flight: int = 32,
+    size: int = 1024,
+    messages: int | None = None,
+    seconds: float | None = None,
+    durability: Any = None,
+    batch: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _done: None,
+) -> LoadResult:
+    """Send as fast as the cluster takes it: one message a request, or, with ``batch``, ``send_nowait`` and automatic batching."""
+    tally = _Tally(messages, seconds, progress)
+    body = secrets.token_bytes(size)
+    options = {**({} if batch else {"max_batch_messages": 1}), **(settings or {})}
+
+    async def one_by_one(mq: AsyncClient) -> None:
+        clock = time.perf_counter_ns
+        while tally.take():
+            begin = clock()
+            try:
+                await mq.send(topic, body, durability=durability)
+            except LiteMQError as error:
+                tally.fail(error)
+            else:
+                tally.done(clock() - begin)
+
+    async def batched(mq: AsyncClient) -> None:
+        await _send_batched(mq, topic, body, durability, tally, in_flight * _BATCHED)
+
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(AsyncClient(url, **options)) for _ in range(connections)]
+        await asyncio.gather(*(mq.send(topic, body) for mq in clients))  # routes and connections are there from here on
+        tally.begin()
+        async with asyncio.TaskGroup() as tasks:
+            for mq in clients:
+                for _ in range(1 if batch else in_flight):
+                    tasks.create_task(batched(mq) if batch else one_by_one(mq))
+        return tally.result(size)
+
+
+async def _send_batched(mq: AsyncClient, topic: str, body: bytes, durability: Any, tally: _Tally, most: int) -> None:
+    """Keep so many messages under way, and let the client gather them."""
+    room, settled = asyncio.Event(), asyncio.Event()
+    under_way = 0
+    clock = time.perf_counter_ns
+
+    def settle(begin: int, future: asyncio.Future[Any]) -> None:
+        nonlocal under_way
+        under_way -= 1
+        if under_way <= most // 2:
+            room.set()
+        if not under_way:
+            settled.set()
+        error = future.exception()
+        if error is None:
+            tally.done(clock() - begin)
+        else:
+            tally.fail(error)
+
+    while tally.take():
+        begin = clock()
+        future = mq.send_nowait(topic, body, durability=durability)
+        under_way += 1
+        future.add_done_callback(partial(settle, begin))
+        if under_way >= most:
+            room.clear()
+            await room.wait()
+    if under_way:
+        settled.clear()
+        await settled.wait()
+
+
+async def measure_consume(
+    url: str,
+    *,
+    topic: str = "bench",
+    group_id: str = "",
+    messages: int | None = None,
+    seconds: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _done: None,
+) -> LoadResult:
+    """Read a topic from its beginning with ``async for``, acknowledging each message; ends after so many messages or seconds."""
+    tally = _Tally(messages, seconds, progress)
+    count = total = 0
+    async with AsyncClient(url, **{"auto_offset_reset": "earliest", **(settings or {})}) as mq:
+        consumer = mq.consumer(topic, group_id=group_id or f"bench-{secrets.token_hex(4)}")
+        tally.begin()
+        try:
+            async with asyncio.timeout(seconds):
+                async for message in consumer:
+                    count += 1
+                    total += len(message.body)
+                    await message.ack()
+                    if count % 10_000 == 0:
+                        progress(count)
+                    if count == messages:
+                        break
+        except TimeoutError:
+            pass
+        elapsed = time.perf_counter() - tally.began
+        await consumer.close()
+    progress(count)
+    return LoadResult(count, total, elapsed, missing=max(0, (messages or 0) - count))
+
+
+async def measure_latency(
+    url: str,
+    *,
+    topic: str = "bench",
+    rate: float = 10_000,
+    size: int = 1024,
+    seconds: float = 10.0,
+    durability: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = lambda _done: None,
+) -> LoadResult:
+    """From when a message was meant to be sent until it was received, at a steady rate: coordinated omission is corrected."""
+    total = int(rate * seconds)
+    tally = _Tally(total, None, progress)
+    mark = secrets.token_bytes(8)
+    padding = secrets.token_bytes(max(0, size - _MARK_BYTES))
+    async with AsyncClient(url, **(settings or {})) as sending, AsyncClient(url, **(settings or {})) as receiving:
+        await sending.send(topic, padding)
+        queues = (await receiving.admin.describe_topic(topic)).queues
+        reader = receiving.reader(topic, start={(queue.broker, queue.queue_id): queue.next for queue in queues}, follow=True)
+
+        async def receive() -> None:
+            clock = time.perf_counter_ns
+            async for message in reader:
+                body = message.body
+                if body[:8] == mark:
+                    tally.done(clock() - int.from_bytes(body[8:_MARK_BYTES], "little"))
+                    if len(tally.nanoseconds) + tally.failed >= total:
+                        return
+
+        receiver = asyncio.create_task(receive())
+        await asyncio.sleep(0.2)  # its first pulls wait at the brokers
+        tally.begin()
+        await _send_at_rate(sending, topic, mark, padding, rate, total, durability, tally)
+        _, late = await asyncio.wait((receiver,), timeout=_LONGEST_WAIT_S)
+        for task in late:
+            task.cancel()
+        missing = total - tally.failed - len(tally.nanoseconds)
+        result = tally.result(max(size, _MARK_BYTES), missing)
+        await reader.close()
+        if not late:
+            await receiver
+    return result
+
+
+async def _send_at_rate(
+    mq: AsyncClient, topic: str, mark: bytes, padding: bytes, rate: float, total: int, durability: Any, tally: _Tally
+) -> None:
+    begin = time.perf_counter_ns()
+    apart = 1e9 / rate
+
+    def settle(future: asyncio.Future[Any]) -> None:
+        error = future.exception()
+        if error is not None:
+            tally.fail(error)
+
+    sent = 0
+    while sent < total:
+        due = min(total, int((time.perf_counter_ns() - begin) / apart) + 1)
+        while sent < due:
+            meant = begin + int(sent * apart)
+            try:
+                future = mq.send_nowait(topic, mark + meant.to_bytes(8, "little") + padding, durability=durability)
+            except BufferFullError:
+                break  # later; it was meant for now all the same
+            future.add_done_callback(settle)
+            sent += 1
+        await asyncio.sleep(0.001)
+    await mq.flush()

@@ -1,0 +1,124 @@
+"""``litemq bench suite names``: a NameServer that carries 1,000 brokers with 1,000 topics each, asked without sockets.
+
+What it must do with so many is little: 1,000 heartbeats a second, a registration when a topic is created, a route when a client starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from litemq.bench.suite import Figure, at_least, at_most
+from litemq.errors import LiteMQError
+from litemq.nameserver.cluster_store.embedded import EmbeddedStore
+from litemq.nameserver.core import NameServer
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import BrokerFacts, Heartbeat, Opcode, TopicQueues, TopicRequest
+
+__all__ = ["figures"]
+
+_STARTED_AT = 1_700_000_000_000
+
+
+class _Cluster:
+    """Brokers that all have the same topics, and the NameServer that knows them."""
+
+    def __init__(self, place: Path, size: int) -> None:
+        self.size = size
+        self.topics = [f"topic-of-a-tenant-{n:05d}" for n in range(size)]
+        self._place = place
+        self._numbers = count()
+        self._open(EmbeddedStore(place / "cluster.db"))
+        for number in range(size):
+            self.ask(Opcode.REGISTER_BROKER, self.facts(number))
+
+    def _open(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._names = NameServer(store)
+
+    def facts(self, number: int, *more: str) -> bytes:
+        topics = [TopicQueues(topic=topic, queues=4) for topic in (*self.topics, *more)]
+        host = f"10.0.{number >> 8}.{number & 255}"
+        return BrokerFacts(name=_name(number), host=host, port=10911, started_at=_STARTED_AT, topics=topics).SerializeToString()
+
+    def ask(self, opcode: int, header: bytes) -> None:
+        self._names.handle(self, [Frame(1, opcode, 0, header, b"")])
+
+    def answer(self, _frame: Frame, _header: bytes) -> None:
+        pass
+
+    def refuse(self, _frame: Frame, error: LiteMQError) -> None:
+        raise error
+
+    def a_second_of(self, opcode: int, headers: Sequence[bytes]) -> float:
+        """How many requests are answered a second."""
+        rounds = max(1, 20_000 // len(headers))
+        begin = time.perf_counter()
+        for _ in range(rounds):
+            for header in headers:
+                self.ask(opcode, header)
+        return rounds * len(headers) / (time.perf_counter() - begin)
+
+    def milliseconds_to(self, opcode: int, header: bytes) -> float:
+        begin = time.perf_counter()
+        self.ask(opcode, header)
+        return (time.perf_counter() - begin) * 1000
+
+    def register(self) -> float:
+        """A broker that nobody knew."""
+        number = self.size + next(self._numbers)
+        took = self.milliseconds_to(Opcode.REGISTER_BROKER, self.facts(number))
+        self.ask(Opcode.DEREGISTER_BROKER, _beat(number))
+        return took
+
+    def one_more_topic(self) -> float:
+        return self.milliseconds_to(Opcode.REGISTER_BROKER, self.facts(0, f"new-{next(self._numbers)}"))
+
+    def route_made(self) -> float:
+        """A route of all brokers, after one of them changed."""
+        self.ask(Opcode.DEREGISTER_BROKER, _beat(0))
+        self.ask(Opcode.REGISTER_BROKER, self.facts(0))
+        return self.milliseconds_to(Opcode.FETCH_ROUTE, TopicRequest(topic=self.topics[0]).SerializeToString())
+
+    def heartbeats(self) -> float:
+        return self.a_second_of(Opcode.HEARTBEAT, [_beat(number) for number in range(self.size)])
+
+    def routes(self) -> float:
+        requests = [TopicRequest(topic=topic).SerializeToString() for topic in self.topics[:100]]
+        for request in requests:
+            self.ask(Opcode.FETCH_ROUTE, request)
+        return self.a_second_of(Opcode.FETCH_ROUTE, requests)
+
+    def restart(self) -> float:
+        self._store.close()
+        begin = time.perf_counter()
+        self._open(EmbeddedStore(self._place / "cluster.db"))
+        return time.perf_counter() - begin
+
+
+def _name(number: int) -> str:
+    return f"broker-{number:05d}"
+
+
+def _beat(number: int) -> bytes:
+    return Heartbeat(name=_name(number), started_at=_STARTED_AT).SerializeToString()
+
+
+def figures(scale: float) -> list[Figure]:
+    """The figures; their goals leave room for a slow host."""
+    folder = tempfile.TemporaryDirectory(prefix="litemq-bench-")
+    atexit.register(folder.cleanup)
+    size = max(10, int(1000 * scale))
+    cluster = _Cluster(Path(folder.name), size)
+    return [
+        Figure("register", f"a new broker with {size} topics registers", "ms", cluster.register, at_most(20)),
+        Figure("topic", "the same broker, one topic more", "ms", cluster.one_more_topic, at_most(20)),
+        Figure("heartbeats", f"heartbeats of {size} brokers", "request/s", cluster.heartbeats, at_least(20_000)),
+        Figure("routes", f"routes of {size} brokers, nothing changed", "request/s", cluster.routes, at_least(20_000)),
+        Figure("route_made", f"a route of {size} brokers, one changed", "ms", cluster.route_made, at_most(20)),
+        Figure("restart", f"restart with {size} brokers of {size} topics", "s", cluster.restart, at_most(5)),
+    ]

@@ -1,0 +1,92 @@
+"""Where each value comes from: flag, then environment, then TOML, then default."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from litemq.cli.configuration.setting import Setting, Table
+from litemq.errors import ConfigurationError, InvalidArgumentError
+
+__all__ = ["Chosen", "build", "resolve"]
+
+
+class Chosen(NamedTuple):
+    """A setting's value, and who said so."""
+
+    setting: Setting
+    value: Any
+    origin: str
+
+
+def resolve(table: Table, *, flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> dict[str, Chosen]:
+    """Every setting of a program, by its field. ``flags`` has those that were given, by field; what is ``None`` was not."""
+    in_file = _read_file(table, file) if file is not None else {}
+    chosen = {}
+    for setting in table.settings:
+        flag, variable = setting.flag, table.variable(setting)
+        if flags.get(setting.field) is not None:
+            value, origin = flags[setting.field], flag
+        elif variable in environment:
+            value, origin = environment[variable], variable
+        elif setting.key in in_file:
+            value, origin = in_file[setting.key], f"{file}: {setting.key}"
+        else:
+            chosen[setting.field] = Chosen(setting, table.defaults[setting.field], "default")
+            continue
+        try:
+            chosen[setting.field] = Chosen(setting, setting.kind.read(value), origin)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{origin}: {error}") from None
+    return chosen
+
+
+def build(table: Table, chosen: Mapping[str, Chosen]) -> Any:
+    """The program's configuration. What it refuses is told with the place where it was said."""
+    try:
+        return table.config_type(**{field: one.value for field, one in chosen.items() if field not in table.beside})
+    except InvalidArgumentError as error:
+        named = [one for field, one in chosen.items() if str(error).startswith((f"{field}=", f"{field} "))]
+        if named and named[0].origin != "default":
+            raise ConfigurationError(f"{named[0].origin}: {error}") from None
+        raise ConfigurationError(str(error)) from None
+
+
+def _read_file(table: Table, file: Path) -> dict[str, object]:
+    """What a TOML file says, by dotted key. A key that nobody knows is an error: it would be a setting without effect."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} is not TOML: {error}") from None
+    known = [setting.key for setting in table.settings]
+    found = dict(_leaves(document, "", known))
+    for key in found:
+        if key not in known:
+            raise ConfigurationError(f"{file}: {key}: there is no such setting{_suggestion(key, known)}")
+    return found
+
+
+def _leaves(values: Mapping[str, object], prefix: str, known: list[str]) -> Iterator[tuple[str, object]]:
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and (value or any(one.startswith(f"{key}.") for one in known)):
+            yield from _leaves(value, f"{key}.", known)
+        else:
+            yield key, value
+
+
+def _suggestion(key: str, known: list[str]) -> str:
+    """The key that was most likely meant: nearly the same, or the same word under another heading."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+    same_word = [one for one in known if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    words = {one.rpartition(".")[2]: one for one in known}
+    near_word = [words[word] for word in difflib.get_close_matches(key.rpartition(".")[2], words, n=1, cutoff=0.75)]
+    for found in (near, same_word, near_word):
+        if found:
+            return f"; did you mean {found[0]}?"
+    return f". There are: {', '.join(known)}"

@@ -1,0 +1,65 @@
+"""One setting of a program: its key in TOML, its flag and its variable, and the field that it fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from litemq.cli.configuration.kinds import Kind
+
+__all__ = ["Setting", "Table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A row of the table. The flag and the variable follow from the key's field unless they are named."""
+
+    key: str
+    field: str
+    kind: Kind
+    help: str
+    name: str = ""
+    variable: str = ""
+    secret: bool = False
+
+    @property
+    def flag(self) -> str:
+        if self.name:
+            return f"--{self.name}"
+        # The unit is part of the value: --retention 72h, --file-size 1GiB.
+        name = self.field.removesuffix("_ms") if self.kind.name == "duration" else self.field
+        return f"--{name.replace('_bytes', '-size') if self.kind.name == 'size' else name}".replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Table:
+    """All settings of one program. ``load`` finds the dataclass that they fill, and is called when it is needed first."""
+
+    program: str
+    load: Callable[[], type[Any]]
+    settings: tuple[Setting, ...] = field(repr=False)
+    # What is set here but is no field of the dataclass, with its default.
+    beside: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def config_type(self) -> type[Any]:
+        """The dataclass, whose defaults are the defaults."""
+        return self.load()
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Every setting's default, by its field."""
+        found = {**self.beside, **{one.name: one.default for one in fields(self.config_type)}}
+        return {setting.field: found[setting.field] for setting in self.settings}
+
+    def variable(self, setting: Setting) -> str:
+        """The setting's twin in the environment."""
+        name = setting.flag.removeprefix("--").removeprefix(f"{self.program}-")
+        return setting.variable or f"LITEMQ_{self.program}_{name}".replace("-", "_").upper()
+
+    @property
+    def file_variable(self) -> str:
+        """The twin of ``--config``."""
+        return f"LITEMQ_{self.program}_CONFIG".upper()

@@ -1,0 +1,134 @@
+"""Every setting of every program, by its key in ``configs/``. The defaults stand in the dataclasses."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from litemq.cli.configuration.kinds import DURATION, INTEGER, SIZE, SWITCH, TEXT, TEXTS, choice
+from litemq.cli.configuration.setting import Setting, Table
+
+__all__ = ["BROKER", "CLIENT", "NAMESERVER", "TABLES"]
+
+
+def _broker() -> type[Any]:
+    from litemq.server.broker_config import BrokerConfig
+
+    return BrokerConfig
+
+
+def _nameserver() -> type[Any]:
+    from litemq.server.nameserver_config import NameServerConfig
+
+    return NameServerConfig
+
+
+def _client() -> type[Any]:
+    from litemq.client.config import ClientConfig
+
+    return ClientConfig
+
+
+BROKER: Final = Table(
+    "broker",
+    _broker,
+    (
+        Setting("broker_id", "broker_id", TEXT, "Who it is, once and for all: unique in the cluster."),
+        Setting("broker_name", "broker_name", TEXT, "The name that NameServers and clients know it by."),
+        Setting("network.host", "host", TEXT, "The address to listen on."),
+        Setting("network.port", "port", INTEGER, "The port to listen on; 0: any that is free."),
+        Setting("network.advertised_host", "advertised_host", TEXT, "How clients reach it, if not by --host."),
+        Setting("network.insecure", "insecure", SWITCH, "Listen on other addresses than this machine's own, with nobody's rights checked."),
+        Setting("nameserver.addresses", "nameservers", TEXTS, "The NameServers to register with.", name="nameserver"),
+        Setting("storage.data_path", "data_path", TEXT, "The data directory; made if it is missing."),
+        Setting(
+            "storage.flush_mode",
+            "flush_mode",
+            choice("sync", "async"),
+            "When a message is acknowledged whose producer does not say: sync, on disk; async, in memory.",
+        ),
+        Setting("storage.file_size", "file_size", SIZE, "The size of a segment of the log."),
+        Setting("storage.max_record_size", "max_record_bytes", SIZE, "The largest message, all fields together."),
+        Setting("storage.retention", "retention_ms", DURATION.or_none(), "Messages that are older go."),
+        Setting("storage.max_log_size", "max_log_bytes", SIZE.or_none(), "What is more than that goes, oldest first."),
+        Setting("topics.auto_create", "auto_create_topics", SWITCH, "A message to a topic that is not there creates it."),
+        Setting("topics.default_queues", "default_queues", INTEGER, "Queues of a topic that is created without saying how many."),
+        Setting("quota.messages_per_s", "quota_messages_per_s", INTEGER, "Messages a second that one client may send; 0: any number."),
+        Setting(
+            "quota.bytes_per_s",
+            "quota_bytes_per_s",
+            SIZE,
+            "Bytes a second that one client may send; 0: any number.",
+            name="quota-bytes-per-s",
+        ),
+        Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long a stop may take."),
+        Setting("replication.role", "replication_role", choice("master", "slave"), "master; there are no slaves yet."),
+        Setting("replication.mode", "replication_mode", choice("async", "sync"), "How slaves follow; without effect until there are any."),
+    ),
+)
+
+NAMESERVER: Final = Table(
+    "nameserver",
+    _nameserver,
+    (
+        Setting("host", "host", TEXT, "The address to listen on."),
+        Setting("port", "port", INTEGER, "The port to listen on; 0: any that is free."),
+        Setting("insecure", "insecure", SWITCH, "Listen on other addresses than this machine's own, with nobody's rights checked."),
+        Setting("storage.data_path", "data_path", TEXT, "The data directory; made if it is missing."),
+        Setting("heartbeat.interval", "heartbeat_interval_ms", DURATION, "How often a broker says that it is there."),
+        Setting("heartbeat.timeout", "heartbeat_timeout_ms", DURATION, "After how much silence a broker leaves the routes."),
+        Setting("route.update_interval", "route_update_interval_ms", DURATION, "How often the routes are looked over for silent brokers."),
+        Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long a stop may take."),
+    ),
+)
+
+CLIENT: Final = Table(
+    "client",
+    _client,
+    (
+        Setting("url", "url", TEXT, "Where the NameServers are: litemq://host:port,host:port.", variable="LITEMQ_URL"),
+        Setting("client_id", "client_id", TEXT, "Who it is; empty: host, process and a random end."),
+        Setting(
+            "send.durability",
+            "durability",
+            choice("none", "memory", "disk", "replicas"),
+            "What an acknowledgement promises; not said: what the broker promises by default.",
+        ),
+        Setting("send.linger", "linger_ms", DURATION, "How long a batch waits for more; 0: for one turn of the event loop."),
+        Setting("send.max_batch_size", "max_batch_bytes", SIZE, "The largest batch."),
+        Setting("send.max_batch_messages", "max_batch_messages", INTEGER, "The most messages of a batch; 1: one message a request."),
+        Setting("send.max_in_flight_requests", "max_in_flight_requests", INTEGER, "Requests on their way, a queue."),
+        Setting("send.buffer_size", "buffer_bytes", SIZE, "What may wait to be sent."),
+        Setting("send.compression_type", "compression_type", choice("none", "lz4", "zstd"), "How bodies are compressed."),
+        Setting("send.compression_min_size", "compression_min_bytes", SIZE, "Smaller bodies are not compressed."),
+        Setting(
+            "send.queue_choice",
+            "queue_choice",
+            choice("round_robin", "random", "key_hash", "least_latency"),
+            "The queue of a message without ordering key.",
+        ),
+        Setting("send.delivery_timeout", "delivery_timeout_ms", DURATION, "When a send is given up, all tries together."),
+        Setting("send.max_record_size", "max_record_bytes", SIZE, "The largest message, all fields together."),
+        Setting(
+            "receive.auto_offset_reset",
+            "auto_offset_reset",
+            choice("earliest", "latest", "error"),
+            "Where a group begins that has not read yet.",
+        ),
+        Setting("receive.enable_auto_commit", "enable_auto_commit", SWITCH, "Commit what was acknowledged every so often."),
+        Setting("receive.auto_commit_interval", "auto_commit_interval_ms", DURATION, "How often."),
+        Setting("receive.max_poll_records", "max_poll_records", INTEGER, "Messages that are fetched at once."),
+        Setting("receive.prefetch_size", "prefetch_bytes", SIZE, "What a consumer fetches ahead."),
+        Setting("receive.fetch_wait", "fetch_wait_ms", DURATION, "How long a broker holds a fetch that finds nothing."),
+        Setting("receive.max_body_size", "max_body_bytes", SIZE, "What a compressed body may grow to."),
+        Setting("connection.connections_per_broker", "connections_per_broker", INTEGER, "Connections to each broker."),
+        Setting("connection.connect_timeout", "connect_timeout_ms", DURATION, "How long a connection may take."),
+        Setting("connection.request_timeout", "request_timeout_ms", DURATION, "How long an answer may take."),
+        Setting("connection.retry_backoff", "retry_backoff_ms", DURATION, "The first wait before a second try."),
+        Setting("connection.max_retry_backoff", "max_retry_backoff_ms", DURATION, "The longest wait before another try."),
+        Setting("connection.route_refresh", "route_refresh_ms", DURATION, "How often the routes are fetched anew."),
+        Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long closing may take."),
+    ),
+    beside={"url": "litemq://127.0.0.1:9876"},
+)
+
+TABLES: Final = {table.program: table for table in (BROKER, NAMESERVER, CLIENT)}

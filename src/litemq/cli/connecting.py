@@ -1,0 +1,60 @@
+"""A client for one command: connected with the client's settings, gone when the command ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from litemq.cli.configuration.resolve import build, resolve
+from litemq.cli.configuration.tables import CLIENT
+from litemq.errors import ConnectionLostError
+
+__all__ = ["ClientFile", "Url", "client_settings", "with_client"]
+
+T = TypeVar("T")
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="LITEMQ_URL",
+        metavar="URL",
+        show_default=False,
+        help="Where the NameServers are; default: litemq://127.0.0.1:9876.",
+    ),
+]
+ClientFile = Annotated[
+    Path | None,
+    typer.Option("--config", envvar=CLIENT.file_variable, metavar="FILE", help="A TOML file; configs/client.toml has every key."),
+]
+
+
+def client_settings(url: str | None, file: Path | None, **more: object) -> tuple[str, dict[str, Any]]:
+    """Where to connect, and every setting of a client that was not left to its default."""
+    flags = {"url": url, **{name: value for name, value in more.items() if value is not None}}
+    chosen = resolve(CLIENT, flags=flags, environment=os.environ, file=file)
+    build(CLIENT, chosen)  # says what cannot be used, and where it was said
+    settings = {field: one.value for field, one in chosen.items() if one.origin != "default" and field != "url"}
+    return chosen["url"].value, settings
+
+
+def with_client(url: str | None, file: Path | None, use: Callable[[Any], Coroutine[Any, Any, T]], **more: object) -> T:
+    """Run something with a client, on a loop of its own."""
+    where, settings = client_settings(url, file, **more)
+    from litemq import AsyncClient
+    from litemq.net.event_loop import run
+
+    async def connected() -> T:
+        async with AsyncClient(where, **settings) as mq:
+            return await use(mq)
+
+    try:
+        return run(connected())
+    except ConnectionLostError as error:
+        if "refused" in str(error).lower():
+            raise ConnectionLostError(f"{error}: start one with: litemq up") from None
+        raise

@@ -1,0 +1,50 @@
+"""How a message is shown: a line for people, a mapping for programs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from litemq.cli.output import OutputFormat, plain, write_value
+
+if TYPE_CHECKING:
+    from litemq import Message
+
+__all__ = ["as_value", "write_message"]
+
+
+def as_value(message: Message) -> dict[str, object]:
+    """Everything that a message has, for JSON and YAML. Bytes that are no text are shown with escapes."""
+    return {
+        "topic": message.topic,
+        "message_id": message.message_id,
+        "broker": message.broker,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "stored_at": _time(message.store_timestamp),
+        "tags": list(message.tags),
+        "keys": list(message.keys),
+        "properties": dict(message.properties),
+        "ordering_key": message.ordering_key,
+        "body": message.body.decode("utf-8", "backslashreplace"),
+        "body_bytes": len(message.body),
+    }
+
+
+def write_message(message: Message, output: OutputFormat) -> None:
+    """One message of a stream: a line for people, a line of JSON, or a document of YAML; out at once."""
+    if output is OutputFormat.TABLE:
+        marks = "".join(f" {name}={plain(','.join(values))}" for name, values in (("key", message.keys), ("tag", message.tags)) if values)
+        sys.stdout.write(f"{_time(message.store_timestamp)} {message.queue_id}/{message.queue_offset}{marks} {plain(message.body, 1000)}\n")
+    elif output is OutputFormat.JSON:
+        sys.stdout.write(json.dumps(as_value(message), ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("---\n")
+        write_value(as_value(message), output)
+    sys.stdout.flush()
+
+
+def _time(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,103 @@
+"""``litemq topic``: create, delete, list and describe topics."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, write_rows, write_value
+
+if TYPE_CHECKING:
+    from litemq import AsyncClient
+    from litemq.client.backend import TopicFact
+
+__all__ = ["app"]
+
+app = new_noun("topic")
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+
+
+@app.callback()
+def topic() -> None:
+    """Create, delete, list and describe topics."""
+
+
+@app.command("create")
+def create(
+    name: Topic,
+    queues: Annotated[int, typer.Option("--queues", min=1, max=65536, help="Queues on each broker.")] = 4,
+    brokers: Annotated[list[str] | None, typer.Option("--broker", help="Only on this broker; may be repeated.")] = None,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Create a topic on all brokers, or on those that are named. A topic that is there already stays as it is."""
+
+    async def use(mq: AsyncClient) -> TopicFact:
+        return await mq.admin.create_topic(name, queues=queues, brokers=brokers or None)
+
+    _show(with_client(url, config, use), output)
+
+
+@app.command("delete")
+def delete(
+    name: Topic,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    url: Url = None,
+    config: ClientFile = None,
+) -> None:
+    """Delete a topic and all of its messages. Without --yes it only says what would go, and exits with 1."""
+
+    async def use(mq: AsyncClient) -> None:
+        fact = await mq.admin.describe_topic(name)
+        brokers = sorted({queue.broker for queue in fact.queues})
+        messages = sum(queue.next - queue.least for queue in fact.queues)
+        what = f"topic {name}, with {len(fact.queues)} queues on {', '.join(brokers)} and {messages} messages"
+        if yes:
+            await mq.admin.delete_topic(name)
+        sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
+        if not yes:
+            sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+            raise typer.Exit(1)
+
+    with_client(url, config, use)
+
+
+@app.command("list")
+def list_(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """List the topics of the cluster."""
+
+    async def use(mq: AsyncClient) -> dict[str, int]:
+        return await mq.admin.topics()
+
+    found = with_client(url, config, use)
+    rows = [{"topic": name, "queues": queues} for name, queues in sorted(found.items())]
+    write_rows(rows, ["topic", "queues"], output, none="There are no topics yet. Create one with: litemq topic create NAME")
+
+
+@app.command("describe")
+def describe(name: Topic, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """Show a topic's queues, and the messages that are in them."""
+
+    async def use(mq: AsyncClient) -> TopicFact:
+        return await mq.admin.describe_topic(name)
+
+    _show(with_client(url, config, use), output)
+
+
+def _show(fact: TopicFact, output: OutputFormat) -> None:
+    rows = [
+        {"broker": one.broker, "queue": one.queue_id, "from": one.least, "to": one.next, "messages": one.next - one.least}
+        for one in fact.queues
+    ]
+    if output is OutputFormat.TABLE:
+        messages = sum(one.next - one.least for one in fact.queues)
+        sys.stdout.write(f"topic {fact.topic}: {len(rows)} queues, {messages} messages\n\n")
+        write_rows(rows, ["broker", "queue", "from", "to", "messages"], output, none="It has no queues.")
+    else:
+        write_value({"topic": fact.topic, "queues": rows}, output)

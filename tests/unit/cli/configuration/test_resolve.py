@@ -1,0 +1,88 @@
+"""Flag before environment before TOML before default, and an error for every key that nobody knows."""
+
+from pathlib import Path
+
+import pytest
+
+from litemq.cli.configuration.resolve import build, resolve
+from litemq.cli.configuration.setting import Table
+from litemq.cli.configuration.tables import BROKER, TABLES
+from litemq.errors import ConfigurationError
+from litemq.server.broker_config import BrokerConfig
+
+ROOT = Path(__file__).parents[4]
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "broker.toml"
+    file.write_text(text)
+    return file
+
+
+def test_each_value_comes_from_the_first_that_says_it(tmp_path: Path) -> None:
+    file = _file(tmp_path, '[network]\nport = 1\nhost = "localhost"\n[storage]\nretention = "1d"\n')
+    environment = {"LITEMQ_BROKER_PORT": "2", "LITEMQ_BROKER_HOST": "127.0.0.2"}
+    chosen = resolve(BROKER, flags={"port": "3", "host": None}, environment=environment, file=file)
+    found = {field: (chosen[field].value, chosen[field].origin) for field in ("port", "host", "retention_ms", "broker_id")}
+    assert found == {
+        "port": (3, "--port"),
+        "host": ("127.0.0.2", "LITEMQ_BROKER_HOST"),
+        "retention_ms": (86_400_000, f"{file}: storage.retention"),
+        "broker_id": ("broker-1", "default"),
+    }
+
+
+def test_nothing_said_is_the_default() -> None:
+    assert build(BROKER, resolve(BROKER, flags={}, environment={})) == BrokerConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[network]\nprot = 1", "network.prot: there is no such setting; did you mean network.port?"),
+        ("port = 1", "port: there is no such setting; did you mean network.port?"),
+        ("[storage]\nflushmode = 'sync'", "did you mean storage.flush_mode?"),
+        ("[storge]\ndata_path = 'x'", "storge.data_path: there is no such setting; did you mean storage.data_path?"),
+        ("[zzz]", "zzz: there is no such setting. There are: broker_id"),
+        ("[network]\nport = '10911a'", 'network.port: write a whole number, not "10911a"'),
+        ("network = 1", "network: there is no such setting"),
+        ("[broker_id]\nx = 1", "broker_id.x: there is no such setting; did you mean broker_id?"),
+        ("[shutdown]\ntimeout = 30", "shutdown.timeout: write a duration with its unit"),
+        ("port = ", "is not TOML: Invalid value (at end of document)"),
+    ],
+)
+def test_an_error_names_the_file_the_key_and_what_was_meant(tmp_path: Path, text: str, says: str) -> None:
+    file = _file(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(BROKER, flags={}, environment={}, file=file)
+    assert str(caught.value).startswith(str(file))
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ConfigurationError, match=r"missing\.toml cannot be read: No such file"):
+        resolve(BROKER, flags={}, environment={}, file=Path("missing.toml"))
+
+
+def test_what_the_program_refuses_is_told_with_its_place() -> None:
+    with pytest.raises(ConfigurationError, match="LITEMQ_BROKER_PORT: port=70000: choose"):
+        build(BROKER, resolve(BROKER, flags={}, environment={"LITEMQ_BROKER_PORT": "70000"}))
+    with pytest.raises(ConfigurationError, match="--port: write a whole number"):
+        resolve(BROKER, flags={"port": "x"}, environment={})
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_the_file_in_configs_has_every_key_and_can_be_used(table: Table) -> None:
+    file = ROOT / "configs" / f"{table.program}.toml"
+    chosen = resolve(table, flags={}, environment={}, file=file)
+    build(table, chosen)
+    text = file.read_text()
+    for one in chosen.values():
+        assert one.origin != "default" or f"# {one.setting.key.rpartition('.')[2]} = " in text, one.setting.key
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_field_is_a_setting_and_every_name_is_used_once(table: Table) -> None:
+    assert sorted(setting.field for setting in table.settings) == sorted([*table.config_type.__dataclass_fields__, *table.beside])
+    for names in ([s.key for s in table.settings], [s.flag for s in table.settings], [table.variable(s) for s in table.settings]):
+        assert len(set(names)) == len(names)
