@@ -2,23 +2,23 @@
 
 from typing import TYPE_CHECKING, Any
 
-from litemq.errors import LiteMQError
-
 if TYPE_CHECKING:
     from litemq.client.async_client import AsyncClient
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+    from litemq.errors import LiteMQError
 
 __version__ = "0.1.0"
 
 __all__ = ["AsyncClient", "Client", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
 
-# Imported when they are first used: whoever wants an error class or the version does not pay for a client.
+# Imported when they are first used: whoever wants an error class, the version or the plugin for pytest does not pay for a client.
 _PLACES = {
     "AsyncClient": "litemq.client.async_client",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
+    "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
     "OutgoingMessage": "litemq.client.messages",
     "SendReceipt": "litemq.client.messages",

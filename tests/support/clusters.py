@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
 from litemq.client.async_client import AsyncClient
@@ -26,7 +27,7 @@ class LocalNames:
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
 
-    def handle(self, caller: LocalChannel, frames: Iterable[Frame]) -> None:
+    def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
         for frame in frames:
             caller.answer(frame, self._answer(frame).SerializeToString())
 
@@ -51,7 +52,7 @@ class LocalNames:
         ]
         return BrokersAnswer(brokers=[BrokerState(facts=fact, alive=fact.name not in down) for fact in facts])
 
-    def gone(self, caller: LocalChannel) -> None:
+    def gone(self, caller: Caller) -> None:
         """Nothing is kept of it."""
 
 

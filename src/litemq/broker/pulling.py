@@ -81,6 +81,8 @@ class Pulling:
             self._of_caller[caller][pull] = None
             self._waiting.setdefault(pull.key, {})[pull] = None
             pull.timer = self._loop.call_later(wait_ms / 1000, self._give_up, pull)
+            if self._store.state.next.get(pull.key, 0) > pull.offset:  # written, and not confirmed yet: nobody will say that it has grown
+                self._try_when_confirmed([pull.key], self._store.log_end)
 
     def _try(self, pull: _Pull) -> bool:
         """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
@@ -158,12 +160,13 @@ class Pulling:
     def grown(self, keys: list[QueueKey], end: int) -> None:
         """These queues have new messages, which may be read once ``end`` is confirmed."""
         waited_for = [key for key in keys if key in self._waiting]
-        if not waited_for:
-            return
+        if waited_for:
+            self._try_when_confirmed(waited_for, end)
 
+    def _try_when_confirmed(self, keys: list[QueueKey], end: int) -> None:
         def confirmed(failure: LiteMQError | None) -> None:
             if failure is None:
-                for key in waited_for:
+                for key in keys:
                     for pull in list(self._waiting.get(key, ())):
                         self._try(pull)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+from litemq.broker.caller import Caller
 from litemq.errors import ConnectionLostError, LiteMQError, RequestTimeoutError
 from litemq.net.client import Answer, Answered
 from litemq.net.connection import Bytes
@@ -24,9 +25,9 @@ __all__ = ["LocalChannel", "Service"]
 class Service(Protocol):
     """What stands behind a channel: a broker or a NameServer."""
 
-    def handle(self, caller: LocalChannel, frames: list[Frame]) -> None: ...
+    def handle(self, caller: Caller, frames: list[Frame]) -> None: ...
 
-    def gone(self, caller: LocalChannel) -> None: ...
+    def gone(self, caller: Caller) -> None: ...
 
 
 class LocalChannel:

@@ -1,17 +1,19 @@
 """The engine of ``memory://``: a whole cluster in this process, gone when the last client closes.
 
 One NameServer, one broker, the real ones, over a store in memory; no socket, no file. Clients on one event loop that use the same URL share
-it: ``memory://`` and ``memory://other`` are two clusters.
+it: ``memory://`` and ``memory://other`` are two clusters. It lives on the loop of the first of them. One that is offered under a URL, as
+``MemoryBroker`` does, stays until it is withdrawn, and clients on any loop, in any thread, may use it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
-from litemq.client.channel import Channel
+from litemq.client.channel import Answer, Channel
 from litemq.client.cluster import ClusterEngine
 from litemq.client.config import ClientConfig
 from litemq.clock import Clock, FakeClock, SystemClock
@@ -20,10 +22,11 @@ from litemq.nameserver.cluster_store.embedded import EmbeddedStore
 from litemq.nameserver.core import NameServer
 from litemq.proto.wire_pb2 import BrokerFacts, Opcode, TopicQueues
 from litemq.storage.memory_store import MemoryStore
+from litemq.testing.bridge import ServiceElsewhere
 from litemq.testing.local_channel import LocalChannel, Service
 from litemq.types import Durability
 
-__all__ = ["MemoryCluster", "MemoryEngine", "open_engine"]
+__all__ = ["MemoryCluster", "MemoryEngine", "offer", "open_engine", "withdraw"]
 
 _NAMES = ("names", 1)
 _BROKER = ("broker", 2)
@@ -38,17 +41,21 @@ class MemoryCluster:
         self._cluster_store = EmbeddedStore()
         self._names = NameServer(self._cluster_store, clock=FakeClock())  # no heart has to beat here: for it no time passes
         self._store = MemoryStore(clock)
-        self.broker = Broker(self._store, clock, limits or BrokerLimits(auto_create_topics=True), announce=self._register)
+        self.broker = Broker(self._store, clock, limits or BrokerLimits(auto_create_topics=True), announce=self._announce)
         self._registering = LocalChannel("names", "broker", self._names)
-        self._channels: set[LocalChannel] = set()
-        self._registered = self.loop.create_task(self._register())
+        self._channels: dict[LocalChannel, asyncio.AbstractEventLoop] = {}
+        self._closed = False
+        self._register().add_done_callback(lambda answer: answer.exception())  # before anybody's first request
 
-    async def _register(self) -> None:
+    async def _announce(self) -> None:
+        await self._register()
+
+    def _register(self) -> asyncio.Future[Answer]:
         topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.broker.topics]
         facts = BrokerFacts(
             name="memory", host=_BROKER[0], port=_BROKER[1], started_at=1, default_durability=Durability.DISK, topics=topics
         )
-        await self._registering.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
+        return self._registering.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
 
     async def connect(
         self,
@@ -59,21 +66,30 @@ class MemoryCluster:
         timeout: float,  # noqa: ARG002, ASYNC109  it takes no time
         lost: Callable[[LiteMQError], None],
     ) -> Channel:
-        """A channel to the NameServer or the broker."""
-        await self._registered
+        """A channel to the NameServer or the broker, from the loop that is running."""
+        if self._closed:
+            raise ConnectionLostError("the cluster in memory is closed")
         service: Service = self._names if (host, port) == _NAMES else self.broker
+        here = asyncio.get_running_loop()
+        if here is not self.loop:
+            service = ServiceElsewhere(service, self.loop)
         channel = LocalChannel(f"{host}:{port}", client_id, service, lost)
-        self._channels.add(channel)
+        self._channels[channel] = here
         return channel
 
     def drop_connections(self) -> None:
         """End all connections at once, as a network would: clients come again by themselves."""
-        channels, self._channels = self._channels, set()
-        for channel in channels:
-            channel.abort(ConnectionLostError("the connection was dropped"))
+        channels, self._channels = self._channels, {}
+        for channel, loop in channels.items():
+            lost = ConnectionLostError("the connection was dropped")
+            if loop is self.loop:
+                channel.abort(lost)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(channel.abort, lost)
 
     def close(self) -> None:
         """Everything is gone."""
+        self._closed = True
         self.broker.close()
         self.drop_connections()
         self._registering.close()
@@ -81,7 +97,30 @@ class MemoryCluster:
         self._cluster_store.close()
 
 
-_clusters: dict[str, tuple[MemoryCluster, int]] = {}  # those in use, and by how many clients
+class _Shared:
+    """A cluster under a URL, and by how many clients it is used."""
+
+    def __init__(self, cluster: MemoryCluster, *, offered: bool) -> None:
+        self.cluster = cluster
+        self.offered = offered
+        self.users = 0
+
+
+_shared: dict[str, _Shared] = {}
+_lock = threading.Lock()
+
+
+def offer(url: str, cluster: MemoryCluster) -> None:
+    """Let clients on any event loop use a cluster, until it is withdrawn."""
+    with _lock:
+        _shared[url] = _Shared(cluster, offered=True)
+
+
+def withdraw(url: str) -> None:
+    """No more clients find it; on the cluster's own loop. Those that are left lose their connections."""
+    with _lock:
+        shared = _shared.pop(url)
+    shared.cluster.close()
 
 
 class MemoryEngine(ClusterEngine):
@@ -106,29 +145,32 @@ class MemoryEngine(ClusterEngine):
         super().__init__([_NAMES], config, connect)
 
     async def open(self) -> None:
-        known = _clusters.get(self._url)
-        if known is not None and known[0].loop.is_closed():
-            del _clusters[self._url]  # whoever used it went without closing
-            known = None
-        cluster, users = known or (MemoryCluster(), 0)
-        if cluster.loop is not asyncio.get_running_loop():
-            raise UnsupportedFeatureError(
-                f"{self._url} is in use on another event loop, and lives there: close its clients first, or use another name, memory://…"
-            )
-        _clusters[self._url] = (cluster, users + 1)
-        self._cluster = cluster
+        here = asyncio.get_running_loop()
+        with _lock:
+            shared = _shared.get(self._url)
+            if shared is None or (shared.cluster.loop.is_closed() and not shared.offered):  # its users went without closing
+                shared = _shared[self._url] = _Shared(MemoryCluster(), offered=False)
+            if shared.cluster.loop is not here and not shared.offered:
+                raise UnsupportedFeatureError(
+                    f"{self._url} is in use on another event loop, and lives there: close its clients first, use another name, memory://…, "
+                    "or litemq.testing.MemoryBroker, which serves all loops"
+                )
+            shared.users += 1
+        self._cluster = shared.cluster
         await super().open()
 
     async def close(self, within: float) -> None:
         await super().close(within)
-        if self._cluster is None:
-            return
-        cluster, users = _clusters.pop(self._url)
-        self._cluster = None
-        if users > 1:
-            _clusters[self._url] = (cluster, users - 1)
-        else:
-            cluster.close()
+        cluster, self._cluster = self._cluster, None
+        with _lock:
+            shared = _shared.get(self._url)
+            if cluster is None or shared is None or shared.cluster is not cluster:
+                return  # it was never opened, or the cluster is gone
+            shared.users -= 1
+            if shared.users or shared.offered:
+                return
+            del _shared[self._url]
+        cluster.close()
 
 
 def open_engine(url: str, config: ClientConfig) -> MemoryEngine:

@@ -71,6 +71,19 @@ def test_what_is_not_there_is_waited_for(kind: Kind, level: Durability, tmp_path
     asyncio.run(main())
 
 
+@KINDS
+def test_what_is_written_and_not_confirmed_yet_is_waited_for(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_broker(kind, tmp_path) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(records(2, level=Durability.MEMORY))
+            assert _offsets(await asyncio.wait_for(_pull(ann, wait_ms=60_000), 5)) == [0, 1]
+            assert broker._pulling.waiting == 0
+
+    asyncio.run(main())
+
+
 def test_who_has_waited_long_enough_is_told_that_there_is_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:

@@ -1,0 +1,111 @@
+"""A broker in memory for a test: on a thread of its own, so that any client reaches it, synchronous or not, whatever its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import threading
+from collections import defaultdict
+from collections.abc import Coroutine
+from itertools import count
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from litemq.broker.config import BrokerLimits
+from litemq.client.async_client import AsyncClient
+from litemq.client.messages import Message
+from litemq.clock import Clock, SystemClock
+from litemq.testing.memory import MemoryCluster, offer, withdraw
+
+__all__ = ["MemoryBroker"]
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 30
+_numbers = count(1)
+
+
+class MemoryBroker:
+    """``with MemoryBroker() as broker:`` runs one; clients open ``broker.url``. It begins empty, and nothing of it is left behind."""
+
+    def __init__(self, *, clock: Clock | None = None, auto_create_topics: bool = True, default_queues: int = 4) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.url = f"memory://litemq-broker-{next(_numbers)}"
+        self._limits = BrokerLimits(auto_create_topics=auto_create_topics, default_queues=default_queues)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._cluster: MemoryCluster | None = None
+
+    def start(self) -> Self:
+        """Begin. Better: ``with``, which also closes."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name=f"litemq {self.url}", daemon=True)
+            self._thread.start()
+            self._cluster = self._there(self._open())
+        return self
+
+    async def _open(self) -> MemoryCluster:
+        cluster = MemoryCluster(self.clock, self._limits)
+        offer(self.url, cluster)
+        return cluster
+
+    def close(self) -> None:
+        """End it; clients that are still open lose their connections."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        self._there(self._end())
+        self._loop = self._thread = self._cluster = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_PATIENCE_SECONDS)
+        loop.close()
+
+    async def _end(self) -> None:
+        withdraw(self.url)
+        await asyncio.sleep(0)  # what was cancelled ends, too
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def _there(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the broker's loop, and wait for it."""
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("the broker does not run: use it inside `with MemoryBroker() as broker:`")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_SECONDS)
+
+    # What tests ask for -------------------------------------------------------------------------------------------------------
+
+    def messages(self, topic: str) -> list[Message]:
+        """Everything that is in a topic now, oldest first; nothing, where there is no such topic."""
+        return self._there(self._messages(topic))
+
+    async def _messages(self, topic: str) -> list[Message]:
+        queues: dict[int, list[Message]] = defaultdict(list)
+        async with AsyncClient(self.url) as mq:
+            if topic not in await mq.admin.topics():
+                return []
+            async for message in mq.reader(topic, follow=False):
+                queues[message.queue_id].append(message)
+        # Within a queue the order is the queue's; between queues it is that of time, and of the ids of one producer.
+        return list(heapq.merge(*queues.values(), key=lambda message: (message.store_timestamp, message.message_id)))
+
+    def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Create a topic, as ``litemq topic create`` does."""
+        self._there(self._create_topic(topic, queues))
+
+    async def _create_topic(self, topic: str, queues: int) -> None:
+        async with AsyncClient(self.url) as mq:
+            await mq.admin.create_topic(topic, queues=queues)
+
+    def drop_connections(self) -> None:
+        """End all connections, as a network would: whatever is on its way is lost with them, and clients come again by themselves."""
+        self._there(self._drop_connections())
+
+    async def _drop_connections(self) -> None:
+        if self._cluster is not None:
+            self._cluster.drop_connections()

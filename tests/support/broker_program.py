@@ -1,0 +1,101 @@
+"""A NameServer or a broker whose connections can be cut from the server's side: in this process, and as a program of its own.
+
+    python broker_program.py names DATA
+    python broker_program.py broker DATA NAMESERVER_PORT (create|refuse)
+
+The program prints its port, ends with SIGTERM, and cuts all connections with SIGUSR1.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+from unittest.mock import patch
+from weakref import WeakSet
+
+from litemq.errors import ConnectionLostError
+from litemq.net.event_loop import run
+from litemq.net.server import FrameServer
+from litemq.server import broker, nameserver
+from litemq.server.broker_config import BrokerConfig
+from litemq.server.nameserver_config import NameServerConfig
+
+Serve = Callable[[Callable[[str, int], None], asyncio.Event], Awaitable[None]]
+
+
+class CuttableServer(FrameServer):
+    """Remembers those that run, to cut their connections."""
+
+    running: ClassVar[WeakSet["CuttableServer"]] = WeakSet()
+
+    async def start(self, host: str, port: int, **options: object) -> tuple[str, int]:
+        self.running.add(self)
+        return await super().start(host, port, **options)  # type: ignore[arg-type]
+
+    @classmethod
+    def cut(cls) -> None:
+        """End all connections at once, whatever is on its way."""
+        for server in cls.running:
+            for connection in list(server._sessions):
+                connection.abort(ConnectionLostError("cut"))
+
+
+def names(data: Path) -> Serve:
+    """What runs a NameServer that misses silent brokers soon."""
+    config = NameServerConfig(
+        port=0, data_path=str(data / "names"), heartbeat_interval_ms=200, heartbeat_timeout_ms=3000, route_update_interval_ms=50
+    )
+    return lambda ready, stop: nameserver.run_nameserver(config, ready, stop)
+
+
+def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) -> Serve:
+    """What runs a broker over a store on disk."""
+    config = BrokerConfig(
+        port=0,
+        nameservers=(f"127.0.0.1:{nameserver_port}",),
+        data_path=str(data / "broker"),
+        file_size=16 << 20,
+        auto_create_topics=auto_create_topics,
+        shutdown_timeout_ms=2000,
+    )
+    return lambda ready, stop: broker.run_broker(config, ready, stop)
+
+
+@contextlib.contextmanager
+def cuttable() -> "contextlib.AbstractContextManager[None]":  # type: ignore[misc]
+    """Servers that are made in here can be cut."""
+    with patch.object(broker, "FrameServer", CuttableServer), patch.object(nameserver, "FrameServer", CuttableServer):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[int]:
+    """Run it beside; gives its port."""
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    running = asyncio.ensure_future(serve(lambda _host, port: listening.set_result(port), stop))
+    await asyncio.wait((listening, running), return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        running.result()
+    try:
+        yield listening.result()
+    finally:
+        stop.set()
+        await running
+
+
+async def _main(kind: str, data: str, *more: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, CuttableServer.cut)
+    serve = names(Path(data)) if kind == "names" else one_broker(Path(data), int(more[0]), auto_create_topics=more[1] == "create")
+    with cuttable():
+        await serve(lambda _host, port: print(port, flush=True), stop)  # noqa: T201  (whoever started it reads this)
+
+
+if __name__ == "__main__":
+    run(_main(*sys.argv[1:]))
