@@ -213,8 +213,14 @@ class AsyncClient:
         waiting = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            await engine.wait_for_room()
-            waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+            while True:
+                try:
+                    waiting.append(
+                        self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
+                    )
+                    break
+                except BufferFullError:
+                    await engine.wait_for_room()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
