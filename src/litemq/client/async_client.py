@@ -27,7 +27,7 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscriptions import Subscription, run_subscriptions
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name
 
@@ -219,11 +219,16 @@ class AsyncClient:
     ) -> list[SendReceipt]:
         """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
         engine = self._opened()
-        waiting = []
+        waiting: list[asyncio.Future[SendReceipt]] = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
             await engine.wait_for_room()
-            waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+            try:
+                waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+            except LiteMQError as reason:  # this one cannot be sent, and the others can
+                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+                refused.set_exception(reason)
+                waiting.append(refused)
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
