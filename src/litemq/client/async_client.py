@@ -27,7 +27,7 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscriptions import Subscription, run_subscriptions
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name
 
@@ -214,7 +214,12 @@ class AsyncClient:
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
             await engine.wait_for_room()
-            waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+            try:
+                post = self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
+            except LiteMQError as error:  # it cannot be sent, and the others can
+                post = asyncio.get_running_loop().create_future()
+                post.set_exception(error)
+            waiting.append(post)
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
@@ -311,6 +316,8 @@ class AsyncClient:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
         if lease is not None:
             raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         self._opened()
         consumer = self._receiving.get((topic, group_id))
         if consumer is None or consumer.is_closed:
