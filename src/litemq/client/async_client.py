@@ -323,6 +323,8 @@ class AsyncClient:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
         if lease is not None:
             raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         self._opened()
         consumer = self._receiving.get((topic, group_id))
         if consumer is None or consumer.is_closed:

@@ -244,7 +244,7 @@ class Admin:
         return self._thread.run(self._wrapped.brokers())
 
     def find(self, topic: str, key: str, *, most: int = 32) -> list[SyncMessage]:
-        """The messages with a key, or with a message id, oldest first."""
+        """The messages with a key, or with a message id: the newest so many, oldest first."""
         return [SyncMessage(message, self._thread) for message in self._thread.run(self._wrapped.find(topic, key, most=most))]
 
     def get(self, topic: str, message_id: str) -> SyncMessage | None:
