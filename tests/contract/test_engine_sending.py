@@ -102,9 +102,7 @@ async def test_durability_none(engine: Engine, topic: str) -> None:
         assert [message.message_id for message in await read_until(mq, topic, 1)] == [receipt.message_id]
 
 
-@pytest.mark.parametrize(
-    "level", [pytest.param(name, marks=capability(f"Durability `{name}`")) for name in ("memory", "disk")]
-)
+@pytest.mark.parametrize("level", [pytest.param(name, marks=capability(f"Durability `{name}`")) for name in ("memory", "disk")])
 async def test_durability(engine: Engine, topic: str, level: str) -> None:
     async with engine.client() as mq:
         receipts = await asyncio.gather(*(mq.send(topic, b"x", durability=level, ordering_key="k") for _ in range(20)))  # type: ignore[arg-type]
@@ -195,7 +193,9 @@ async def test_every_way_to_choose_a_queue(engine: Engine, topic: str, choice: s
 
 
 @capability("Automatic batching: `linger_ms`, or one message a request")
-@pytest.mark.parametrize("settings", [{"linger_ms": 20}, {"max_batch_messages": 1}, {"max_batch_bytes": 1024}, {"max_in_flight_requests": 1}])
+@pytest.mark.parametrize(
+    "settings", [{"linger_ms": 20}, {"max_batch_messages": 1}, {"max_batch_bytes": 1024}, {"max_in_flight_requests": 1}]
+)
 async def test_batching_changes_nothing_but_the_speed(engine: Engine, topic: str, settings: dict[str, int]) -> None:
     async with engine.client(**settings) as mq:
         receipts = await asyncio.gather(*(mq.send(topic, b"%d" % n, ordering_key="k") for n in range(200)))

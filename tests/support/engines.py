@@ -155,8 +155,6 @@ async def eventually(condition: Callable[[], bool], most: float = 5) -> None:
             await asyncio.sleep(0.005)
 
 
-
-
 async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
     """Everything that is in a topic now."""
     return [message async for message in mq.reader(topic, follow=False)]

@@ -177,7 +177,11 @@ async def _send_batched(mq: AsyncClient, topic: str, body: bytes, durability: An
 
     while tally.take():
         begin = clock()
-        future = mq.send_nowait(topic, body, durability=durability)
+        try:
+            future = mq.send_nowait(topic, body, durability=durability)
+        except BufferFullError:  # large bodies: fewer of them are under way
+            await mq.flush()
+            future = mq.send_nowait(topic, body, durability=durability)
         under_way += 1
         future.add_done_callback(partial(settle, begin))
         if under_way >= most:

@@ -33,6 +33,7 @@ from litemq.types import BodyCodec, Durability, check_name
 
 __all__ = ["AsyncClient"]
 
+_NO_CODEC: Final = BodyCodec.NONE
 _CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
 
@@ -110,6 +111,9 @@ class AsyncClient:
         self._receiving: dict[tuple[str, str], Consumer] = {}
         self._subscriptions: list[Subscription] = []
         self._codec = _CODECS[compression_type]
+        self._level = _LEVELS[durability]
+        # Bytes stay as they are: what most messages are, and what must cost least.
+        self._plain = self._codec is BodyCodec.NONE and not serializers
 
     # Opening and closing ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +182,10 @@ class AsyncClient:
         engine = self._engine or self._opened()
         while True:
             try:
-                waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+                if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+                    waiter = engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
+                else:
+                    waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
             except BufferFullError:
                 await engine.wait_for_room()
             else:
@@ -203,6 +210,8 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
+        if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+            return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
 
     async def send_batch(
@@ -210,16 +219,16 @@ class AsyncClient:
     ) -> list[SendReceipt]:
         """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
         engine = self._opened()
-        waiting = []
+        waiting: list[asyncio.Future[SendReceipt]] = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
             await engine.wait_for_room()
             try:
-                post = self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
-            except LiteMQError as error:  # it cannot be sent, and the others can
-                post = asyncio.get_running_loop().create_future()
-                post.set_exception(error)
-            waiting.append(post)
+                waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
+            except LiteMQError as reason:  # this one cannot be sent, and the others can
+                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+                refused.set_exception(reason)
+                waiting.append(refused)
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
@@ -244,10 +253,7 @@ class AsyncClient:
         ordering_key: str,
         durability: DurabilityName | None,
     ) -> asyncio.Future[SendReceipt]:
-        if type(body) is bytes and not self._serializers.by_topic:
-            content_type = ""
-        else:
-            body, content_type = self._serializers.dumps(topic, body)
+        body, content_type = self._serializers.dumps(topic, body)
         codec = BodyCodec.NONE
         if self._codec is not BodyCodec.NONE and len(body) >= self.config.compression_min_bytes:
             smaller = compress(body, self._codec)
@@ -272,6 +278,7 @@ class AsyncClient:
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Choose how the bodies of a topic are written and read."""
         self._serializers.choose(check_name(topic), serializer)
+        self._plain = False
 
     # Receiving ----------------------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,17 @@ class Sequencer:
         self.waiting.append(request)
         return request
 
+    def put(self, request: Request) -> bool:
+        """A request of one record, ripe from the beginning: whether it goes out now, or waits behind others."""
+        self.next_sequence += 1
+        sent = self.sent
+        if self.waiting or self._again or len(sent) >= self._max_requests or self._messages >= self._max_messages:
+            self.waiting.append(request)
+            return False
+        sent[request.first] = request
+        self._messages += 1
+        return True
+
     def adopt(self, request: Request) -> None:
         """Take a request that another queue has given back."""
         request.number(self.producer_id, self.next_sequence)

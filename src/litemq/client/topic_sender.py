@@ -81,18 +81,14 @@ class TopicSender:
     def choose(self, keys: Sequence[str]) -> QueueSender:
         """The queue for a message without ordering key. It stays the same until ``advance``, so that messages travel together."""
         live = self._live
-        if self._by_keys:
-            if keys:
-                return live[queue_of_key(keys[0], len(live))]
-            return self._in_turn()
-        self.present = sender = self._in_turn()
+        if keys and self._by_keys:
+            return live[queue_of_key(keys[0], len(live))]
+        sender = live[self._turn % len(live)]
+        if sender.way.channel is None or sender.refusing or not sender.breaker.is_closed:
+            sender = self._choose_carefully()
+        if not self._by_keys:
+            self.present = sender
         return sender
-
-    def _in_turn(self) -> QueueSender:
-        sender = self._live[self._turn % len(self._live)]
-        if sender.outlet.is_open and not sender.refusing and sender.breaker.is_closed:
-            return sender
-        return self._choose_carefully()
 
     def advance(self) -> None:
         """The next message goes to another queue."""
@@ -113,7 +109,7 @@ class TopicSender:
         """Some broker is not well: prefer one that is connected, and pass by those whose circuit is open."""
         live, now = self._live, self._loop.time()
         in_turn = [live[(self._turn + n) % len(live)] for n in range(len(live))]
-        for sender in sorted(in_turn, key=lambda sender: (not sender.outlet.is_open, sender.refusing)):
+        for sender in sorted(in_turn, key=lambda sender: (sender.way.channel is None, sender.refusing)):
             if sender.breaker.may_send(now):
                 return sender
         raise CircuitOpenError(
@@ -124,6 +120,6 @@ class TopicSender:
     def elsewhere(self, sender: QueueSender) -> QueueSender | None:
         """A queue of another broker that is well."""
         for other in self._live:
-            if other.broker != sender.broker and other.outlet.is_open and not other.refusing and other.breaker.is_closed:
+            if other.broker != sender.broker and other.way.channel is not None and not other.refusing and other.breaker.is_closed:
                 return other
         return None
