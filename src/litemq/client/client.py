@@ -164,6 +164,11 @@ class SyncConsumer:
     def is_closed(self) -> bool:
         return self._wrapped.is_closed
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._wrapped.is_broken
+
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         if not self._taken and not self._stopped:
@@ -213,6 +218,11 @@ class SyncReader:
     @property
     def is_closed(self) -> bool:
         return self._wrapped.is_closed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._wrapped.is_broken
 
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
