@@ -96,6 +96,8 @@ async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
                 await question
         await mq.admin.create_topic(topic, queues=1)
         assert (await mq.send(topic, b"x")).queue_offset == 0
+        (message,) = await mq.receive(topic, group_id="g2", wait=5)  # what failed before is tried again
+        assert message.body == b"x"
 
 
 async def test_a_question_creates_no_topic(engine: Engine, topic: str) -> None:

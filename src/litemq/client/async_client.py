@@ -329,7 +329,12 @@ class AsyncClient:
         consumer = self._receiving.get((topic, group_id))
         if consumer is None or consumer.is_closed:
             consumer = self._receiving[topic, group_id] = self.consumer(topic, group_id=group_id)
-        return await consumer.take(max_messages, seconds(wait, "wait"))
+        try:
+            return await consumer.take(max_messages, seconds(wait, "wait"))
+        except LiteMQError:
+            if consumer.is_broken:  # the next call begins again: by then the topic may be there, or the place in the group free
+                await consumer.close()
+            raise
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""

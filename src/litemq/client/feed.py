@@ -53,6 +53,11 @@ class Feed(AsyncIterator[Message]):
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._inbox.is_broken
+
     # What a consumer and a reader do differently ------------------------------------------------------------------------------
 
     async def _begin(self, broker: str) -> list[QueueFact]:
