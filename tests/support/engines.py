@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from litemq import AsyncClient, Message
+from litemq import AsyncClient, Client, Message
 from litemq.broker.config import BrokerLimits
 from litemq.testing import MemoryBroker
 from litemq.testing.memory import MemoryCluster, offer, withdraw
@@ -33,6 +33,10 @@ class Engine:
     def client(self, **settings: Any) -> AsyncClient:
         """A client of it, not open yet."""
         return AsyncClient(self.url, **QUICK | settings)
+
+    def sync_client(self, **settings: Any) -> Client:
+        """A synchronous one."""
+        return Client(self.url, **QUICK | settings)
 
     def drop_connections(self) -> None:
         """End all connections from the other side, whatever is on its way."""

@@ -323,11 +323,18 @@ class AsyncClient:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
         if lease is not None:
             raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         self._opened()
         consumer = self._receiving.get((topic, group_id))
         if consumer is None or consumer.is_closed:
             consumer = self._receiving[topic, group_id] = self.consumer(topic, group_id=group_id)
-        return await consumer.take(max_messages, seconds(wait, "wait"))
+        try:
+            return await consumer.take(max_messages, seconds(wait, "wait"))
+        except LiteMQError:
+            if consumer.is_broken:  # the next call begins again: by then the topic may be there, or the place in the group free
+                await consumer.close()
+            raise
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""

@@ -47,6 +47,7 @@ class Producer:
         self.room = Room(config.buffer_bytes)
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._flushing = 0  # how many wait for everything to go out
         self._new_future = self._loop.create_future
         self._max_batch_bytes = config.max_batch_bytes
         self._max_batch_messages = config.max_batch_messages
@@ -144,7 +145,7 @@ class Producer:
     def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
         if not self._growing:
-            if self._linger:
+            if self._linger and not self._flushing:
                 self._loop.call_later(self._linger, self._send_gathered)
             else:
                 self._loop.call_soon(self._send_gathered)
@@ -212,7 +213,7 @@ class Producer:
                     continue
                 try:
                     self.post(sender.topic, *posted)
-                except LiteMQError as error:
+                except Exception as error:  # noqa: BLE001  whoever sent it is told, and the others are sent
                     posted.waiter.set_exception(error)
 
     def follow(self, route: Route) -> None:
@@ -268,7 +269,11 @@ class Producer:
         self._send_gathered()
         waiters = self.waiters()
         if waiters:
-            await asyncio.wait(waiters, timeout=within)
+            self._flushing += 1  # what still waits for its route is not held back once that is known
+            try:
+                await asyncio.wait(waiters, timeout=within)
+            finally:
+                self._flushing -= 1
 
     async def close(self, within: float) -> None:
         """Send what waits, and tell the rest that it was not."""
