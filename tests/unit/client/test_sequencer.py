@@ -221,6 +221,23 @@ def test_behind_a_refusal_a_lost_answer_leaves_no_doubt() -> None:
     assert {name: type(error) for name, error in setting.failed.items()} == {"m0000": OverloadedError, "m0001": ConnectionLostError}
 
 
+def test_behind_a_refusal_an_answer_that_nobody_waited_for_leaves_doubt() -> None:
+    """The refused message comes again and is taken: then the copy behind it, still in the broker's buffer, fits."""
+    setting = Setting()
+    for _ in range(2):
+        setting.put()
+    setting.send()
+    setting.deliver(OverloadedError("busy", 10))
+    setting.answer()
+    setting.lose(over=False)
+    setting.send()
+    setting.deliver()
+    setting.deliver(InvalidArgumentError("no"))
+    setting.finish()
+    assert setting.broker.log == ["m0000", "m0001"]
+    assert isinstance(setting.failed["m0001"], SendOutcomeUnknownError)
+
+
 def test_a_broker_that_forgot_what_it_had_acked_gets_the_rest_under_a_new_id() -> None:
     setting = Setting()
     setting.put(3)
