@@ -99,8 +99,6 @@ def test_it_is_ready_within_two_seconds(litemq: Path, tmp_path: Path) -> None:
             assert up.stop() == 0
         if took[-1] <= READY_WITHIN_S:
             break
-    if min(took) > READY_WITHIN_S and os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
-        pytest.skip(f"others keep this machine busy: {took}")
     assert min(took) <= READY_WITHIN_S, took
 
 

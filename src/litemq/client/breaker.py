@@ -9,7 +9,7 @@ __all__ = ["BreakerSettings", "BreakerState", "CircuitBreaker"]
 
 
 class BreakerState(Enum):
-    """Closed: all may pass. Open: none. Half-open: one, which decides."""
+    """Closed: all may pass. Open: no new ones; those that were taken before are tried on. Half-open: one, which decides."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -75,14 +75,15 @@ class CircuitBreaker:
             self._begin(now)
         self._successes += requests
         self._latency_sum += latency * requests
-        if self.state is BreakerState.HALF_OPEN:
-            if latency > self._settings.latency:
+        if latency > self._settings.latency:
+            if self.state is BreakerState.HALF_OPEN:
                 self._open(now)
             else:
-                self.state, self.is_closed = BreakerState.CLOSED, True
-                self._begin(now)
-        elif latency > self._settings.latency:
-            self._judge(now)
+                self._judge(now)
+        elif self.state is not BreakerState.CLOSED:
+            # A probe, or an older send that was tried again and got through: either way the broker is well.
+            self.state, self.is_closed = BreakerState.CLOSED, True
+            self._begin(now)
 
     def failed(self, now: float) -> None:
         """A request was lost, or refused by a broker that has too much to do."""

@@ -123,6 +123,10 @@ class Sequencer:
             self._refused.append(request)
             if error.expected < min(held.first for held in chain(self._refused, self.sent.values())):
                 self._renew = True
+                # None of them is in the log, and of those whose connection is over no copy will come.
+                for held in self.held():
+                    if held.doubt is Doubt.PAST:
+                        held.doubt = Doubt.NONE
         elif error.retriable:
             request.refusal = error
             self._refused.append(request)
@@ -134,10 +138,11 @@ class Sequencer:
         """The connection ended before the answers came. ``over``: the broker ended it, so nothing that was sent on it waits there."""
         refused = {request.first for request in self._refused if not request.doubt}
         for first in sorted(chain(self.sent, refused)):
-            if first in refused or self._renew:
-                break  # nothing behind it was taken
-            request = self.sent[first]
-            request.doubt = max(request.doubt, Doubt.PAST if over else Doubt.FUTURE)
+            if first not in refused:
+                request = self.sent[first]
+                request.doubt = max(request.doubt, Doubt.PAST if over else Doubt.FUTURE)
+            elif over:
+                break  # what came behind it was not taken, and will not be
         return self._go_back()
 
     def _go_back(self) -> list[Failed]:
@@ -152,13 +157,13 @@ class Sequencer:
         return self._go_on_under_a_new_id() if self._renew else []
 
     def _go_on_under_a_new_id(self) -> list[Failed]:
-        """The broker expects a number below all that are held: none of them was appended."""
+        """The broker expects a number below all that are held, which nobody will send any more."""
         self._renew = False
         self.producer_id, self.next_sequence = self._new_producer_id(), 0
         held, failed = list(self.waiting), []
         self.waiting.clear()
         for request in held:
-            if request.doubt is Doubt.FUTURE:
+            if request.doubt:
                 failed.append(Failed(request, _unknown(request)))
             else:
                 self.adopt(request)

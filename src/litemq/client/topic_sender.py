@@ -10,7 +10,6 @@ from litemq.client.config import ClientConfig, QueueChoice
 from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender
 from litemq.client.routing import Route, pick, queue_of_key
-from litemq.errors import CircuitOpenError
 from litemq.types import BodyCodec, Durability
 
 __all__ = ["Posted", "TopicSender"]
@@ -109,13 +108,9 @@ class TopicSender:
         """Some broker is not well: prefer one that is connected, and pass by those whose circuit is open."""
         live, now = self._live, self._loop.time()
         in_turn = [live[(self._turn + n) % len(live)] for n in range(len(live))]
-        for sender in sorted(in_turn, key=lambda sender: (sender.way.channel is None, sender.refusing)):
-            if sender.breaker.may_send(now):
-                return sender
-        raise CircuitOpenError(
-            f"too many sends to the brokers of topic {self.topic!r} failed lately: new ones are tried again within "
-            "30 s; send with an ordering_key to wait for its broker instead"
-        )
+        by_health = sorted(in_turn, key=lambda sender: (sender.way.channel is None, sender.refusing))
+        # Where no broker is well, there is nothing to choose: the message waits for one, as those with an ordering key do.
+        return next((sender for sender in by_health if sender.breaker.may_send(now)), by_health[0])
 
     def elsewhere(self, sender: QueueSender) -> QueueSender | None:
         """A queue of another broker that is well."""
