@@ -102,7 +102,12 @@ async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
 
 async def test_a_question_creates_no_topic(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
-        for question in (mq.admin.describe_topic(topic), mq.admin.find(topic, "k"), mq.admin.get(topic, "id"), mq.admin.delete_topic(topic)):
+        for question in (
+            mq.admin.describe_topic(topic),
+            mq.admin.find(topic, "k"),
+            mq.admin.get(topic, "id"),
+            mq.admin.delete_topic(topic),
+        ):
             with pytest.raises(TopicNotFoundError):
                 await question
         assert topic not in await mq.admin.topics()
@@ -120,7 +125,7 @@ async def test_find(engine: Engine, topic: str) -> None:
         assert await mq.admin.find(topic, "none") == []
         for wrong in ({"key": "\ud800"}, {"key": 7}, {"key": "k", "most": 0}, {"key": "k", "most": -1}):
             with pytest.raises(InvalidArgumentError):
-                await mq.admin.find(topic, **wrong)  # type: ignore[arg-type]
+                await mq.admin.find(topic, **wrong)
         message = await mq.admin.get(topic, receipts[2].message_id)
         assert message is not None
         assert (message.body, message.queue_id, message.queue_offset) == (b"2", receipts[2].queue_id, 2)
@@ -148,7 +153,7 @@ async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
                 await attempt
         for use in (mq.send_nowait, mq.reader):
             with pytest.raises(InvalidArgumentError):
-                use(*(name, b"x") if use == mq.send_nowait else (name,))  # type: ignore[operator]
+                use(*(name, b"x") if use == mq.send_nowait else (name,))
         for topic_name, group in ((name, "g"), (topic, name)):
             with pytest.raises(InvalidArgumentError):
                 mq.consumer(topic_name, group_id=group)

@@ -1,5 +1,6 @@
 """The plugin for pytest, in a pytest of its own: its fixtures work in tests of any kind, and cost nothing where they are not used."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -68,13 +69,14 @@ def test_nothing_is_imported():
 """
 
 
-def _pytest(tests: str, folder: Path) -> None:
+def _pytest(tests: str, folder: Path) -> str:
     (folder / "test_users.py").write_text(tests)
     # Found by its entry point, as users have it; named where this is not the installed copy.
     named = [] if any(entry.value == PLUGIN for entry in entry_points(group="pytest11")) else ["-p", PLUGIN]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *named, "test_users.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_it_is_announced() -> None:
@@ -84,6 +86,12 @@ def test_it_is_announced() -> None:
 
 def test_fixtures(tmp_path: Path) -> None:
     _pytest(TESTS, tmp_path)
+
+
+def test_the_tests_of_the_how_to(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "test-your-code.md").read_text()
+    tests = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    assert f"{tests.count('def test_')} passed" in _pytest(tests, tmp_path)
 
 
 def test_it_imports_nothing_where_it_is_not_used(tmp_path: Path) -> None:
