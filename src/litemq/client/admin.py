@@ -55,7 +55,7 @@ class AsyncAdmin:
             key.encode()
         except (AttributeError, UnicodeEncodeError):
             raise InvalidArgumentError(f"key={key!r}: a string is wanted that can be written as UTF-8") from None
-        found = []
+        found: list[Message] = []
         for broker, records in await self._backend.find(_readable(topic), key, most):
             found += reversed(self._reader(broker).decode(records))  # brokers give the newest first
         return sorted(found, key=lambda message: message.store_timestamp)[-most:]
