@@ -25,6 +25,7 @@ from litemq.errors import (
     RequestTimeoutError,
     SendOutcomeUnknownError,
     SequenceGapError,
+    StoreFailedError,
     TopicNotFoundError,
 )
 from litemq.format.limits import RecordLimits
@@ -298,6 +299,13 @@ class QueueSender:
             self.breaker.failed(now)
             failed = sequencer.lost(over=not self.way.gave_up)
             self.way.wake()
+        elif isinstance(error, StoreFailedError):
+            # The one error that does not say "not appended": what the disk holds is known when the broker has recovered from it.
+            for sent in sequencer.sent.values():
+                sent.attempt += 1  # other answers to this try say nothing more
+            self.breaker.failed(now)
+            failed = sequencer.lost(over=True)
+            self._wait_a_while(error)
         else:
             failed = sequencer.refused(request, error)
             if error.retriable:
