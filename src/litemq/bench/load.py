@@ -28,6 +28,7 @@ PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 # With automatic batching, messages in flight for each request in flight.
 _BATCHED: Final = 64
 _HANDED_OVER: Final = 256  # messages at once
+_TAKEN: Final = 12
 _MARK_BYTES: Final = 16
 _LONGEST_WAIT_S: Final = 10.0
 _NEVER: Final = float("inf")
@@ -97,10 +98,11 @@ class _Tally:
 
     def done(self, nanoseconds: int, count: int = 1) -> None:
         """So many messages are through, after so long each, or less."""
-        if count == 1:
-            self.nanoseconds.append(nanoseconds)
-        else:
-            self.nanoseconds.extend([nanoseconds] * count)
+        self.nanoseconds.extend([nanoseconds] * count)
+        self.tell()
+
+    def tell(self) -> None:
+        """Say how far it is, now and then."""
         if len(self.nanoseconds) - self._told >= 1000:
             self._told = len(self.nanoseconds)
             self._progress(self._told)
@@ -138,15 +140,18 @@ async def measure_send(
     options = {"durability": durability, **({} if batch else {"max_batch_messages": 1}), **(settings or {})}
 
     async def one_by_one(mq: AsyncClient) -> None:
-        clock = time.perf_counter_ns
-        while tally.take():
-            begin = clock()
-            try:
-                await mq.send(topic, body)
-            except LiteMQError as error:
-                tally.fail(error)
-            else:
-                tally.done(clock() - begin)
+        # Messages are taken by the dozen: what is measured is the client and the broker, not the counting.
+        send, clock, took = mq.send, time.perf_counter_ns, tally.nanoseconds.append
+        while count := tally.take(_TAKEN):
+            for _ in range(count):
+                begin = clock()
+                try:
+                    await send(topic, body)
+                except LiteMQError as error:
+                    tally.fail(error)
+                else:
+                    took(clock() - begin)
+            tally.tell()
 
     async def batched(mq: AsyncClient) -> None:
         await _send_batched(mq, topic, body, tally, in_flight * _BATCHED)
