@@ -94,6 +94,7 @@ proto:
 # Write docs/reference/ from the code
 reference:
     {{bin}}/python tools/reference.py
+    {{bin}}/python tools/engines_table.py
 
 # The wheel and the source distribution
 build:

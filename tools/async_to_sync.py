@@ -67,16 +67,18 @@ INIT = """
 
 ITERATION = """
         self._taken: deque[Message] = deque()
+        self._stopped = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> SyncMessage:
-        while not self._taken:
-            self._taken.extend(self._thread.run(self._wrapped.take(_AT_ONCE, _FOR_EVER)))
-            if not self._taken:
-                raise StopIteration
-        return SyncMessage(self._taken.popleft(), self._thread)
+        if self._taken and not self._stopped:
+            return SyncMessage(self._taken.popleft(), self._thread)
+        messages = self.take(1, _FOR_EVER)
+        if not messages:
+            raise StopIteration
+        return messages[0]
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +94,23 @@ OPENING = """
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 """
+
+# Messages are fetched from the other thread many at once. Whoever stops, from any thread, gets none of those that wait here.
+TAKE = """
+        if not self._taken and not self._stopped:
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+        taken: list[SyncMessage] = []
+        while self._taken and not self._stopped and len(taken) < max_messages:
+            taken.append(SyncMessage(self._taken.popleft(), self._thread))
+        return taken"""
+
+STOP = """
+        self._stopped = True
+        self._thread.call(self._wrapped.stop)"""
+
+CLOSE = """
+        self._stopped = True
+        self._thread.run(self._wrapped.close())"""
 
 # What cannot be told from the signature alone.
 BODIES = {
@@ -118,6 +137,12 @@ BODIES = {
             return handler
 
         return wrap""",
+    "SyncConsumer.take": TAKE,
+    "SyncReader.take": TAKE,
+    "SyncConsumer.stop": STOP,
+    "SyncReader.stop": STOP,
+    "SyncConsumer.close": CLOSE,
+    "SyncReader.close": CLOSE,
     "SyncMessage.process": """
         yield self
         if not self.is_settled:

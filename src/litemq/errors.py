@@ -32,7 +32,6 @@ The tree (a test holds it equal to the classes below)::
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
-        ├── CircuitOpenError
         ├── BufferFullError
         ├── AlreadySettledError
         ├── SerializationError
@@ -52,7 +51,6 @@ __all__ = [
     "BodyTooLargeError",
     "BrokerError",
     "BufferFullError",
-    "CircuitOpenError",
     "ClientClosedError",
     "ClientError",
     "ConfigurationError",
@@ -326,13 +324,6 @@ class NoRouteError(ClientError):
     """No broker that has the topic can be reached. Check that the brokers run, and that they know this NameServer."""
 
     code = 52
-    retriable = True
-
-
-class CircuitOpenError(ClientError):
-    """Too many sends to every broker of the topic failed lately. New ones are tried again after a while."""
-
-    code = 53
     retriable = True
 
 

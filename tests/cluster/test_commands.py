@@ -36,6 +36,7 @@ def test_a_topic_from_its_creation_to_its_end(cluster: Cluster) -> None:
     created = json.loads(cluster.run("topic", "create", "short", "--queues", "2", "--format", "json").stdout)
     assert created["topic"] == "short"
     assert [queue["queue"] for queue in created["queues"]] == [0, 1]
+    assert {"topic": "short", "queues": 2} in json.loads(cluster.run("topic", "list", "--format", "json").stdout)
     cluster.run("message", "send", "short", "x")
     plan = cluster.run("topic", "delete", "short", exits=EXIT_FAILED).stdout
     assert plan.startswith("would delete topic short, with 2 queues on broker-1 and 1 messages\n")

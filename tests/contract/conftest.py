@@ -1,12 +1,14 @@
-"""How the contract suite runs: every test of an engine once for each engine, and asynchronous ones on a loop of their own."""
+"""How the contract suite runs: every test of an engine once for each engine, beside it or on the same loop."""
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
+from litemq.client.loop_thread import LoopThread
 from support.engines import ENGINES, PROCESSES, Engine, EngineKind, new_topic
 
 TIMEOUT_SECONDS = 60
@@ -16,8 +18,11 @@ class Unstarted:
     """Stands for the engine in a test's arguments until it runs."""
 
     def __init__(self, kind: EngineKind, *, auto_create_topics: bool) -> None:
-        self.kind = kind
-        self.auto_create_topics = auto_create_topics
+        self._kind = kind
+        self._auto_create_topics = auto_create_topics
+
+    def start(self) -> AbstractAsyncContextManager[Engine]:
+        return self._kind.start(self._auto_create_topics)
 
 
 @pytest.fixture(params=ENGINES, ids=lambda kind: kind.name)
@@ -40,17 +45,34 @@ def _processes() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    test = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(test):
-        return None
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def run() -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            unstarted = arguments["engine"]
-            running: Engine
-            async with unstarted.kind.start(unstarted.auto_create_topics) as running:
-                await test(**arguments | {"engine": running})
-
-    asyncio.run(run())
+    unstarted = arguments.get("engine")
+    if not isinstance(unstarted, Unstarted):
+        return None
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        asyncio.run(_run(pyfuncitem.obj, unstarted, arguments))
+    else:
+        _run_beside(pyfuncitem.obj, unstarted, arguments)
     return True
+
+
+async def _run(test: Callable[..., Awaitable[None]], unstarted: Unstarted, arguments: dict[str, Any]) -> None:
+    """An asynchronous test has the engine on its own loop, where that has to be on one."""
+    async with asyncio.timeout(TIMEOUT_SECONDS), unstarted.start() as engine:
+        await test(**arguments | {"engine": engine})
+
+
+def _run_beside(test: Callable[..., None], unstarted: Unstarted, arguments: dict[str, Any]) -> None:
+    """A synchronous one has it on another thread."""
+    thread = LoopThread()
+    thread.start()
+    try:
+        starting = unstarted.start()
+        engine = thread.run(starting.__aenter__())
+        try:
+            beside = Engine(engine.url, lambda: thread.call(engine.drop_connections))
+            test(**arguments | {"engine": beside})
+        finally:
+            thread.run(starting.__aexit__(None, None, None))
+    finally:
+        thread.stop()

@@ -102,9 +102,7 @@ async def test_durability_none(engine: Engine, topic: str) -> None:
         assert [message.message_id for message in await read_until(mq, topic, 1)] == [receipt.message_id]
 
 
-@pytest.mark.parametrize(
-    "level", [pytest.param(name, marks=capability(f"Durability `{name}`")) for name in ("memory", "disk")]
-)
+@pytest.mark.parametrize("level", [pytest.param(name, marks=capability(f"Durability `{name}`")) for name in ("memory", "disk")])
 async def test_durability(engine: Engine, topic: str, level: str) -> None:
     async with engine.client() as mq:
         receipts = await asyncio.gather(*(mq.send(topic, b"x", durability=level, ordering_key="k") for _ in range(20)))  # type: ignore[arg-type]
@@ -195,7 +193,9 @@ async def test_every_way_to_choose_a_queue(engine: Engine, topic: str, choice: s
 
 
 @capability("Automatic batching: `linger_ms`, or one message a request")
-@pytest.mark.parametrize("settings", [{"linger_ms": 20}, {"max_batch_messages": 1}, {"max_batch_bytes": 1024}, {"max_in_flight_requests": 1}])
+@pytest.mark.parametrize(
+    "settings", [{"linger_ms": 20}, {"max_batch_messages": 1}, {"max_batch_bytes": 1024}, {"max_in_flight_requests": 1}]
+)
 async def test_batching_changes_nothing_but_the_speed(engine: Engine, topic: str, settings: dict[str, int]) -> None:
     async with engine.client(**settings) as mq:
         receipts = await asyncio.gather(*(mq.send(topic, b"%d" % n, ordering_key="k") for n in range(200)))
@@ -223,10 +223,9 @@ async def test_many_tasks_send(engine: Engine, topic: str) -> None:
 @capability("A full buffer: `send` waits, `send_nowait` raises `BufferFullError`")
 async def test_a_full_buffer(engine: Engine, topic: str) -> None:
     async with engine.client(buffer_bytes=64 * 1024, max_batch_bytes=16 * 1024) as mq:
-        taken = []
+        taken: list[asyncio.Future[SendReceipt]] = []
         with pytest.raises(BufferFullError, match="buffer_bytes"):
-            for _ in range(1000):
-                taken.append(mq.send_nowait(topic, bytes(1000)))
+            taken.extend(mq.send_nowait(topic, bytes(1000)) for _ in range(1000))
         assert 40 < len(taken) < 80
         patient = [asyncio.ensure_future(mq.send(topic, b"patient", ordering_key="k")) for _ in range(5)]
         await asyncio.gather(*taken)
@@ -244,7 +243,7 @@ async def test_order(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         futures = [mq.send_nowait(topic, b"%d" % n, ordering_key=f"key-{n % 7}") for n in range(700)]
         await mq.flush()
-        places = {}
+        places: dict[int, set[int]] = {}
         for n, future in enumerate(futures):
             places.setdefault(n % 7, set()).add(future.result().queue_id)
         assert all(len(queues) == 1 for queues in places.values())  # a key stays in its queue

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
@@ -65,7 +65,7 @@ def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) ->
 
 
 @contextlib.contextmanager
-def cuttable() -> "contextlib.AbstractContextManager[None]":  # type: ignore[misc]
+def cuttable() -> Iterator[None]:
     """Servers that are made in here can be cut."""
     with patch.object(broker, "FrameServer", CuttableServer), patch.object(nameserver, "FrameServer", CuttableServer):
         yield

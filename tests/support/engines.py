@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from litemq import AsyncClient, Message
+from litemq import AsyncClient, Client, Message
 from litemq.broker.config import BrokerLimits
 from litemq.testing import MemoryBroker
 from litemq.testing.memory import MemoryCluster, offer, withdraw
@@ -33,6 +33,10 @@ class Engine:
     def client(self, **settings: Any) -> AsyncClient:
         """A client of it, not open yet."""
         return AsyncClient(self.url, **QUICK | settings)
+
+    def sync_client(self, **settings: Any) -> Client:
+        """A synchronous one."""
+        return Client(self.url, **QUICK | settings)
 
     def drop_connections(self) -> None:
         """End all connections from the other side, whatever is on its way."""
@@ -71,7 +75,7 @@ async def _memory_thread(auto_create_topics: bool) -> AsyncIterator[Engine]:
 async def _ready(engine: Engine) -> Engine:
     """Once the NameServer knows the broker: it listens a moment before it is registered."""
     async with asyncio.timeout(10), engine.client() as mq:
-        while not any(broker.alive for broker in await mq.admin.brokers()):
+        while not any(broker.alive for broker in await mq.admin.brokers()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return engine
 
@@ -147,10 +151,8 @@ def new_topic() -> str:
 async def eventually(condition: Callable[[], bool], most: float = 5) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(most):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-
-
 
 
 async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
@@ -161,6 +163,6 @@ async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
 async def read_until(mq: AsyncClient, topic: str, number: int) -> list[Message]:
     """Everything in a topic, once there is so much: what was not promised to be stored when the receipt came may take a moment."""
     async with asyncio.timeout(10):
-        while len(messages := await read_all(mq, topic)) < number:
+        while len(messages := await read_all(mq, topic)) < number:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return messages

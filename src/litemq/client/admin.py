@@ -12,7 +12,7 @@ from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError
-from litemq.types import check_name
+from litemq.types import check_name, is_system_name
 
 __all__ = ["AsyncAdmin"]
 
@@ -37,7 +37,7 @@ class AsyncAdmin:
 
     async def describe_topic(self, topic: str) -> TopicFact:
         """A topic's queues, with the offsets there are."""
-        return await self._backend.describe_topic(topic)
+        return await self._backend.describe_topic(_readable(topic))
 
     async def topics(self) -> dict[str, int]:
         """All topics, with the number of their queues."""
@@ -48,11 +48,17 @@ class AsyncAdmin:
         return await self._backend.brokers()
 
     async def find(self, topic: str, key: str, *, most: int = 32) -> list[Message]:
-        """The messages with a key, or with a message id, oldest first."""
-        found = []
-        for broker, records in await self._backend.find(topic, key, most):
-            found += self._reader(broker).decode(records)
-        return sorted(found, key=lambda message: message.store_timestamp)[:most]
+        """The messages with a key, or with a message id: the newest so many, oldest first."""
+        if not isinstance(most, int) or most < 1:
+            raise InvalidArgumentError(f"most={most!r}: choose 1 or more")
+        try:
+            key.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise InvalidArgumentError(f"key={key!r}: a string is wanted that can be written as UTF-8") from None
+        found: list[Message] = []
+        for broker, records in await self._backend.find(_readable(topic), key, most):
+            found += reversed(self._reader(broker).decode(records))  # brokers give the newest first
+        return sorted(found, key=lambda message: message.store_timestamp)[-most:]
 
     async def get(self, topic: str, message_id: str) -> Message | None:
         """The message with this id, or ``None`` where there is none."""
@@ -64,7 +70,7 @@ class AsyncAdmin:
     async def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         at = to_ms(moment, "moment")
-        fact = await self._backend.describe_topic(topic)
+        fact = await self._backend.describe_topic(_readable(topic))
         return {
             (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
             for queue in fact.queues
@@ -72,3 +78,8 @@ class AsyncAdmin:
 
     def _reader(self, broker: str) -> QueueReader:
         return QueueReader(broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)
+
+
+def _readable(topic: str) -> str:
+    """A topic's name that may be asked about: the broker's own, too."""
+    return topic if is_system_name(topic) and topic.isascii() else check_name(topic)

@@ -27,12 +27,13 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscriptions import Subscription, run_subscriptions
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name
 
 __all__ = ["AsyncClient"]
 
+_NO_CODEC: Final = BodyCodec.NONE
 _CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
 
@@ -110,6 +111,9 @@ class AsyncClient:
         self._receiving: dict[tuple[str, str], Consumer] = {}
         self._subscriptions: list[Subscription] = []
         self._codec = _CODECS[compression_type]
+        self._level = _LEVELS[durability]
+        # Bytes stay as they are: what most messages are, and what must cost least.
+        self._plain = self._codec is BodyCodec.NONE and not serializers
 
     # Opening and closing ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +182,10 @@ class AsyncClient:
         engine = self._engine or self._opened()
         while True:
             try:
-                waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+                if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+                    waiter = engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
+                else:
+                    waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
             except BufferFullError:
                 await engine.wait_for_room()
             else:
@@ -203,6 +210,8 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
+        if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+            return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
 
     async def send_batch(
@@ -210,17 +219,10 @@ class AsyncClient:
     ) -> list[SendReceipt]:
         """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
         engine = self._opened()
-        waiting = []
+        waiting: list[asyncio.Future[SendReceipt]] = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            while True:
-                try:
-                    waiting.append(
-                        self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
-                    )
-                    break
-                except BufferFullError:
-                    await engine.wait_for_room()
+            waiting.append(await self._post_patiently(engine, topic, each, durability))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
@@ -229,6 +231,20 @@ class AsyncClient:
             error.add_note(f"{len(receipts)} of {len(outcomes)} messages were stored; not those with the numbers {failed[:20]}")
             raise error
         return receipts
+
+    async def _post_patiently(
+        self, engine: Backend, topic: str, each: OutgoingMessage, durability: DurabilityName | None
+    ) -> asyncio.Future[SendReceipt]:
+        """Hand over a message of a batch once there is room; where it cannot be sent, the others can."""
+        while True:
+            try:
+                return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
+            except BufferFullError:
+                await engine.wait_for_room()
+            except LiteMQError as reason:
+                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+                refused.set_exception(reason)
+                return refused
 
     async def flush(self) -> None:
         """Wait until everything that was sent before is stored or has failed."""
@@ -245,10 +261,7 @@ class AsyncClient:
         ordering_key: str,
         durability: DurabilityName | None,
     ) -> asyncio.Future[SendReceipt]:
-        if type(body) is bytes and not self._serializers.by_topic:
-            content_type = ""
-        else:
-            body, content_type = self._serializers.dumps(topic, body)
+        body, content_type = self._serializers.dumps(topic, body)
         codec = BodyCodec.NONE
         if self._codec is not BodyCodec.NONE and len(body) >= self.config.compression_min_bytes:
             smaller = compress(body, self._codec)
@@ -273,6 +286,7 @@ class AsyncClient:
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Choose how the bodies of a topic are written and read."""
         self._serializers.choose(check_name(topic), serializer)
+        self._plain = False
 
     # Receiving ----------------------------------------------------------------------------------------------------------------
 
@@ -317,11 +331,18 @@ class AsyncClient:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
         if lease is not None:
             raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        if not isinstance(max_messages, int) or max_messages < 1:
+            raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         self._opened()
         consumer = self._receiving.get((topic, group_id))
         if consumer is None or consumer.is_closed:
             consumer = self._receiving[topic, group_id] = self.consumer(topic, group_id=group_id)
-        return await consumer.take(max_messages, seconds(wait, "wait"))
+        try:
+            return await consumer.take(max_messages, seconds(wait, "wait"))
+        except LiteMQError:
+            if consumer.is_broken:  # the next call begins again: by then the topic may be there, or the place in the group free
+                await consumer.close()
+            raise
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""

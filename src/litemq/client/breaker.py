@@ -9,7 +9,7 @@ __all__ = ["BreakerSettings", "BreakerState", "CircuitBreaker"]
 
 
 class BreakerState(Enum):
-    """Closed: all may pass. Open: none. Half-open: one, which decides."""
+    """Closed: all may pass. Open: no new ones; those that were taken before are tried on. Half-open: one, which decides."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -30,11 +30,23 @@ class BreakerSettings:
 class CircuitBreaker:
     """Is told how requests ended, and says whether new ones may go. ``now`` is any clock that never falls."""
 
-    __slots__ = ("_began", "_failures", "_latency_sum", "_opened_at", "_probing", "_settings", "_successes", "latency", "state")
+    __slots__ = (
+        "_began",
+        "_failures",
+        "_latency_sum",
+        "_opened_at",
+        "_probing",
+        "_settings",
+        "_successes",
+        "is_closed",
+        "latency",
+        "state",
+    )
 
     def __init__(self, settings: BreakerSettings | None = None) -> None:
         self._settings = settings or BreakerSettings()
         self.state = BreakerState.CLOSED
+        self.is_closed = True  # all is well: asked for each message, and cheaper than the state
         self.latency = 0.0  # of the last requests, smoothed
         self._opened_at = 0.0
         self._probing = False
@@ -44,11 +56,6 @@ class CircuitBreaker:
         self._began = now
         self._successes = self._failures = 0
         self._latency_sum = 0.0
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether all is well."""
-        return self.state is BreakerState.CLOSED
 
     def may_send(self, now: float) -> bool:
         """Whether a new send may go to this broker. In the half-open state the one that is told so is the probe."""
@@ -68,14 +75,15 @@ class CircuitBreaker:
             self._begin(now)
         self._successes += requests
         self._latency_sum += latency * requests
-        if self.state is BreakerState.HALF_OPEN:
-            if latency > self._settings.latency:
+        if latency > self._settings.latency:
+            if self.state is BreakerState.HALF_OPEN:
                 self._open(now)
             else:
-                self.state = BreakerState.CLOSED
-                self._begin(now)
-        elif latency > self._settings.latency:
-            self._judge(now)
+                self._judge(now)
+        elif self.state is not BreakerState.CLOSED:
+            # A probe, or an older send that was tried again and got through: either way the broker is well.
+            self.state, self.is_closed = BreakerState.CLOSED, True
+            self._begin(now)
 
     def failed(self, now: float) -> None:
         """A request was lost, or refused by a broker that has too much to do."""
@@ -97,5 +105,5 @@ class CircuitBreaker:
             self._open(now)
 
     def _open(self, now: float) -> None:
-        self.state, self._opened_at, self._probing = BreakerState.OPEN, now, False
+        self.state, self.is_closed, self._opened_at, self._probing = BreakerState.OPEN, False, now, False
         self._begin(now)

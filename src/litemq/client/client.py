@@ -137,16 +137,18 @@ class SyncConsumer:
         self._wrapped = wrapped
         self._thread = thread
         self._taken: deque[Message] = deque()
+        self._stopped = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> SyncMessage:
-        while not self._taken:
-            self._taken.extend(self._thread.run(self._wrapped.take(_AT_ONCE, _FOR_EVER)))
-            if not self._taken:
-                raise StopIteration
-        return SyncMessage(self._taken.popleft(), self._thread)
+        if self._taken and not self._stopped:
+            return SyncMessage(self._taken.popleft(), self._thread)
+        messages = self.take(1, _FOR_EVER)
+        if not messages:
+            raise StopIteration
+        return messages[0]
 
     def __enter__(self) -> Self:
         return self
@@ -162,16 +164,28 @@ class SyncConsumer:
     def is_closed(self) -> bool:
         return self._wrapped.is_closed
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._wrapped.is_broken
+
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
-        return [SyncMessage(message, self._thread) for message in self._thread.run(self._wrapped.take(max_messages, wait))]
+        if not self._taken and not self._stopped:
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+        taken: list[SyncMessage] = []
+        while self._taken and not self._stopped and len(taken) < max_messages:
+            taken.append(SyncMessage(self._taken.popleft(), self._thread))
+        return taken
 
     def stop(self) -> None:
         """Give out no more messages: whoever iterates comes to the end."""
-        self._wrapped.stop()
+        self._stopped = True
+        self._thread.call(self._wrapped.stop)
 
     def close(self) -> None:
         """Stop reading. What was not acknowledged comes again."""
+        self._stopped = True
         self._thread.run(self._wrapped.close())
 
 
@@ -182,16 +196,18 @@ class SyncReader:
         self._wrapped = wrapped
         self._thread = thread
         self._taken: deque[Message] = deque()
+        self._stopped = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> SyncMessage:
-        while not self._taken:
-            self._taken.extend(self._thread.run(self._wrapped.take(_AT_ONCE, _FOR_EVER)))
-            if not self._taken:
-                raise StopIteration
-        return SyncMessage(self._taken.popleft(), self._thread)
+        if self._taken and not self._stopped:
+            return SyncMessage(self._taken.popleft(), self._thread)
+        messages = self.take(1, _FOR_EVER)
+        if not messages:
+            raise StopIteration
+        return messages[0]
 
     def __enter__(self) -> Self:
         return self
@@ -203,16 +219,28 @@ class SyncReader:
     def is_closed(self) -> bool:
         return self._wrapped.is_closed
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._wrapped.is_broken
+
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
-        return [SyncMessage(message, self._thread) for message in self._thread.run(self._wrapped.take(max_messages, wait))]
+        if not self._taken and not self._stopped:
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+        taken: list[SyncMessage] = []
+        while self._taken and not self._stopped and len(taken) < max_messages:
+            taken.append(SyncMessage(self._taken.popleft(), self._thread))
+        return taken
 
     def stop(self) -> None:
         """Give out no more messages: whoever iterates comes to the end."""
-        self._wrapped.stop()
+        self._stopped = True
+        self._thread.call(self._wrapped.stop)
 
     def close(self) -> None:
         """Stop reading. What was not acknowledged comes again."""
+        self._stopped = True
         self._thread.run(self._wrapped.close())
 
 
@@ -244,7 +272,7 @@ class Admin:
         return self._thread.run(self._wrapped.brokers())
 
     def find(self, topic: str, key: str, *, most: int = 32) -> list[SyncMessage]:
-        """The messages with a key, or with a message id, oldest first."""
+        """The messages with a key, or with a message id: the newest so many, oldest first."""
         return [SyncMessage(message, self._thread) for message in self._thread.run(self._wrapped.find(topic, key, most=most))]
 
     def get(self, topic: str, message_id: str) -> SyncMessage | None:

@@ -53,6 +53,11 @@ class Feed(AsyncIterator[Message]):
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an error ended the reading of some queues: close it, and begin again."""
+        return self._inbox.is_broken
+
     # What a consumer and a reader do differently ------------------------------------------------------------------------------
 
     async def _begin(self, broker: str) -> list[QueueFact]:
@@ -89,13 +94,15 @@ class Feed(AsyncIterator[Message]):
     async def take(self, max_messages: int, wait: float) -> list[Message]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         self._start()
-        try:
-            async with asyncio.timeout(wait):
-                if not await self._inbox.wait():
-                    return []
-        except TimeoutError:
-            return []
-        taken: list[Message] = []
+        first = self._inbox.take()
+        if first is None:
+            try:
+                async with asyncio.timeout(wait):
+                    if not await self._inbox.wait():
+                        return []
+            except TimeoutError:
+                return []
+        taken = [] if first is None else [first]
         while len(taken) < max_messages:
             try:
                 message = self._inbox.take()
@@ -138,12 +145,14 @@ class Feed(AsyncIterator[Message]):
     async def _follow_route(self) -> None:
         """Read from every broker that the route names, and from those that join it later."""
         refresh = self._config.route_refresh_ms / 1000
+        found = False
         while True:
             try:
-                route = await self._backend.route(self.topic, create=not self._tasks.keys() - {""})
+                route = await self._backend.route(self.topic, create=not found)
             except NoRouteError as error:
                 _LOG.warning("reading %s: %s", self.topic, error)
             else:
+                found = True
                 for place in route.brokers:
                     if place.name not in self._tasks:
                         self._run(place.name, self._read_broker(place.name))

@@ -25,6 +25,11 @@ class Inbox:
         self._ended = self._finished = False
         self._broken: Exception | None = None
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether nothing will come any more from some queues."""
+        return self._broken is not None
+
     def put(self, messages: list[Message], size: int) -> None:
         """Add what was pulled."""
         self._batches.append((messages, size))

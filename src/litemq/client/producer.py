@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -12,10 +11,11 @@ from litemq.client.breaker import CircuitBreaker
 from litemq.client.config import ClientConfig
 from litemq.client.identity import MessageIds
 from litemq.client.messages import SendReceipt
-from litemq.client.queue_sender import Outlet, QueueSender
+from litemq.client.queue_sender import QueueSender, Way
+from litemq.client.room import Room
 from litemq.client.routing import Route
 from litemq.client.topic_sender import Posted, TopicSender
-from litemq.errors import BufferFullError, ClientClosedError, LiteMQError
+from litemq.errors import ClientClosedError, LiteMQError
 from litemq.types import BodyCodec, Durability, check_name
 
 __all__ = ["Producer"]
@@ -32,24 +32,23 @@ class Producer:
         config: ClientConfig,
         *,
         route: Callable[[str], Awaitable[Route]],
-        outlet: Callable[[str, str, int, Callable[[], None]], Outlet],
+        way: Callable[[str, int, Callable[[], None]], Way],
         topic_gone: Callable[[str], None],
     ) -> None:
         self._config = config
         self._route = route
-        self._outlet = outlet
+        self._way = way
         self._topic_gone = topic_gone
         self._loop = asyncio.get_running_loop()
         self._ids = MessageIds()
         self._topics: dict[str, TopicSender] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
         self._growing: list[tuple[TopicSender, QueueSender]] = []  # queues with a request that is not ripe
-        self._buffered = 0
-        self._room: deque[asyncio.Future[None]] = deque()  # who waits for some
+        self.room = Room(config.buffer_bytes)
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._flushing = 0  # how many wait for everything to go out
         self._new_future = self._loop.create_future
-        self._buffer_bytes = config.buffer_bytes
         self._max_batch_bytes = config.max_batch_bytes
         self._max_batch_messages = config.max_batch_messages
         self._linger = config.linger_ms / 1000
@@ -59,35 +58,6 @@ class Producer:
     def topics(self) -> list[str]:
         """The topics that were sent to."""
         return list(self._topics)
-
-    async def wait_for_room(self) -> None:
-        """Wait until there may be room for one more message; those who wait come in their order."""
-        if self._buffered < self._buffer_bytes:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._room.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._admit()  # the place goes to the next
-            raise
-        finally:
-            if waiter in self._room:
-                self._room.remove(waiter)
-
-    def _freed(self, size: int) -> None:
-        self._buffered -= size
-        if self._room:
-            self._admit()
-
-    def _admit(self) -> None:
-        while self._room and self._buffered < self._buffer_bytes:
-            waiter = self._room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                self._loop.call_soon(self._admit)  # one at a time: each takes its room first
-                return
 
     # One message --------------------------------------------------------------------------------------------------------------
 
@@ -109,17 +79,16 @@ class Producer:
 
         ``waiter`` is given by a message that comes for the second time, after its topic's route was found.
         """
+        room = self.room
         sender = self._topics.get(topic)
         if sender is None:
             sender = self._new_topic(topic)
         if waiter is None:
-            if self._buffered >= self._buffer_bytes:
-                raise BufferFullError(
-                    f"{self._buffered} bytes wait to be sent, and buffer_bytes is {self._buffer_bytes}: await send() or flush(), or raise it"
-                )
+            if room.taken >= room.limit:
+                raise room.full()
             waiter = self._new_future()
             if not sender.queues or sender.unrouted:
-                self._buffered += len(body) + _RECORD_OVERHEAD
+                room.taken += len(body) + _RECORD_OVERHEAD
                 sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter))
                 self._find_route(sender)
                 return waiter
@@ -144,6 +113,13 @@ class Producer:
             codec=codec,
         )
         size = len(record)
+        room.taken += size
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        if self._alone and level:
+            sender.advance()
+            queue.send_alone(record, message_id, waiter, pinned=bool(ordering_key))
+            return waiter
         request = queue.open if level else queue.loose
         if request is None or request.size + size > self._max_batch_bytes:
             if request is not None:
@@ -160,19 +136,16 @@ class Producer:
         request.ids.append(message_id)
         request.waiters.append(waiter)
         request.size += size
-        self._buffered += size
         if self._alone or len(request.records) >= self._max_batch_messages:
             queue.ripen()
             sender.advance()
             queue.pump()
-        if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         return waiter
 
     def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
         if not self._growing:
-            if self._linger:
+            if self._linger and not self._flushing:
                 self._loop.call_later(self._linger, self._send_gathered)
             else:
                 self._loop.call_soon(self._send_gathered)
@@ -202,13 +175,13 @@ class Producer:
             topic,
             broker,
             queue_id,
-            self._outlet(topic, broker, queue_id, opened),
+            self._way(broker, queue_id, opened),
             breaker,
+            self.room,
             self._config,
-            freed=self._freed,
             unknown_topic=lambda: self._topic_gone(topic),
         )
-        sender.outlet.wake()
+        sender.way.wake()
         return sender
 
     def _find_route(self, sender: TopicSender) -> None:
@@ -232,7 +205,7 @@ class Producer:
             sender.routing = None
             unrouted, sender.unrouted = sender.unrouted, []
             for posted in unrouted:
-                self._freed(len(posted.body) + _RECORD_OVERHEAD)
+                self.room.give_back(len(posted.body) + _RECORD_OVERHEAD)
                 if posted.waiter.done():
                     continue
                 if failure is not None or not sender.queues:
@@ -240,7 +213,7 @@ class Producer:
                     continue
                 try:
                     self.post(sender.topic, *posted)
-                except LiteMQError as error:
+                except Exception as error:  # noqa: BLE001  whoever sent it is told, and the others are sent
                     posted.waiter.set_exception(error)
 
     def follow(self, route: Route) -> None:
@@ -268,7 +241,7 @@ class Producer:
                     continue
                 busy = True
                 sender.sweep(now)
-                if not sender.outlet.is_open or sender.refusing:
+                if sender.way.channel is None or sender.refusing:
                     self._move(topic, sender)
         if busy and not self._closed:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -296,7 +269,11 @@ class Producer:
         self._send_gathered()
         waiters = self.waiters()
         if waiters:
-            await asyncio.wait(waiters, timeout=within)
+            self._flushing += 1  # what still waits for its route is not held back once that is known
+            try:
+                await asyncio.wait(waiters, timeout=within)
+            finally:
+                self._flushing -= 1
 
     async def close(self, within: float) -> None:
         """Send what waits, and tell the rest that it was not."""
@@ -310,7 +287,4 @@ class Producer:
                 topic.routing.cancel()
             for sender in topic.senders:
                 sender.close(reason)
-        while self._room:
-            waiter = self._room.popleft()
-            if not waiter.done():
-                waiter.set_exception(ClientClosedError("the client was closed"))
+        self.room.close()

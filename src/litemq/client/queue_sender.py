@@ -11,11 +11,12 @@ from typing import Final, Protocol
 
 from litemq.client.backoff import Backoff
 from litemq.client.breaker import CircuitBreaker
-from litemq.client.channel import Answered
+from litemq.client.channel import Channel
 from litemq.client.config import ClientConfig
 from litemq.client.identity import new_producer_id
 from litemq.client.messages import SendReceipt
 from litemq.client.request import Request
+from litemq.client.room import Room
 from litemq.client.sequencer import Failed, Sequencer
 from litemq.errors import (
     ConnectionLostError,
@@ -24,38 +25,38 @@ from litemq.errors import (
     RequestTimeoutError,
     SendOutcomeUnknownError,
     SequenceGapError,
+    StoreFailedError,
     TopicNotFoundError,
 )
 from litemq.format.limits import RecordLimits
 from litemq.format.record import RecordTemplate
-from litemq.proto.wire_pb2 import SendAnswer
+from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
 from litemq.types import Durability
 
-__all__ = ["Outlet", "QueueSender"]
+__all__ = ["QueueSender", "Way"]
 
 _PLAIN_ANSWER: Final = struct.Struct("<xqxq")  # a SendAnswer of two fields: a tag and 8 bytes each
 _PLAIN_BYTES: Final = _PLAIN_ANSWER.size
 _MOST_IN_FLIGHT: Final = 1024  # messages a producer and queue: what a broker remembers
 _MOST_TEMPLATES: Final = 256
-_new_receipt: Final = partial(tuple.__new__, SendReceipt)
+_new_tuple: Final = tuple.__new__  # a named tuple's own way costs twice as much
+_SEND: Final = int(Opcode.SEND)
 
 # What messages of one kind share: level, tags, content type, properties.
 TemplateKey = tuple[Durability, tuple[str, ...], str, tuple[tuple[str, str], ...]]
 
 
-class Outlet(Protocol):
-    """The way to one queue."""
+class Way(Protocol):
+    """The way to a broker: a connection that is made again when it ends."""
 
     @property
-    def is_open(self) -> bool: ...
+    def channel(self) -> Channel | None:
+        """The connection there is."""
+        ...
 
     @property
     def gave_up(self) -> bool:
         """Whether this side ended the last connection."""
-        ...
-
-    def send(self, records: bytes, answered: Answered) -> None:
-        """Send records; ``answered`` is called once, however it ends."""
         ...
 
     def give_up(self, reason: LiteMQError) -> None:
@@ -74,12 +75,13 @@ class QueueSender:
         "_answers",
         "_backoff",
         "_config",
-        "_freed",
+        "_header",
         "_latency",
         "_loop",
         "_loose",
         "_loose_in_flight",
         "_resume",
+        "_room",
         "_template_id",
         "_templates",
         "alive",
@@ -88,13 +90,13 @@ class QueueSender:
         "default_level",
         "loose",
         "open",
-        "outlet",
         "plain",
         "queue_id",
         "refusing",
         "sequencer",
         "topic",
         "unknown_topic",
+        "way",
     )
 
     def __init__(
@@ -102,15 +104,16 @@ class QueueSender:
         topic: str,
         broker: str,
         queue_id: int,
-        outlet: Outlet,
+        way: Way,
         breaker: CircuitBreaker,
+        room: Room,
         config: ClientConfig,
         *,
-        freed: Callable[[int], None],
         unknown_topic: Callable[[], None],
     ) -> None:
         self.topic, self.broker, self.queue_id = topic, broker, queue_id
-        self.outlet = outlet
+        self.way = way
+        self._header = SendRequest(topic=topic, queue_id=queue_id).SerializeToString()
         self.breaker = breaker
         self.alive = True
         self.default_level = Durability.DISK
@@ -122,7 +125,7 @@ class QueueSender:
         self._loose: deque[Request] = deque()
         self._loose_in_flight: dict[int, Request] = {}
         self._config = config
-        self._freed = freed
+        self._room = room
         self._backoff = Backoff(config.retry_backoff_ms, config.max_retry_backoff_ms)
         self._resume: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -181,23 +184,45 @@ class QueueSender:
 
     def pump(self) -> None:
         """Send what may go."""
-        outlet = self.outlet
         if self._resume is not None:
             return
-        if not outlet.is_open:
-            outlet.wake()
+        channel = self.way.channel
+        if channel is None:
+            self.way.wake()
             return
         sequencer = self.sequencer
         while sequencer.waiting and (request := sequencer.next()) is not None:
-            request.attempt = attempt = request.attempt + 1
-            request.sent_at = self._loop.time()
-            records = request.records
-            outlet.send(records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request, attempt))
+            self._send(channel, request)
         while self._loose and self._loose[0].ripe and len(self._loose_in_flight) < self._config.max_in_flight_requests:
             request = self._loose.popleft()
             request.sent_at = self._loop.time()
             self._loose_in_flight[id(request)] = request
-            outlet.send(b"".join(request.records), partial(self._answered_loose, request))
+            channel.call(_SEND, self._header, b"".join(request.records), partial(self._answered_loose, request))
+
+    def send_alone(self, record: bytes, message_id: str, waiter: asyncio.Future[SendReceipt], *, pinned: bool) -> None:
+        """A message that shares its request with no other: the same as a request that is opened, filled and ripe, in fewer steps."""
+        sequencer = self.sequencer
+        request = Request(sequencer.producer_id, sequencer.next_sequence, self._loop.time())
+        request.records.append(record)
+        request.ids.append(message_id)
+        request.waiters.append(waiter)
+        request.size = len(record)
+        request.ripe = True
+        request.pinned = pinned
+        channel = self.way.channel
+        if channel is None or self._resume is not None:
+            sequencer.next_sequence += 1
+            sequencer.waiting.append(request)
+            self.pump()
+        elif sequencer.put(request):
+            request.attempt = 1
+            channel.call(_SEND, self._header, record, partial(self._answered, request, 1))
+
+    def _send(self, channel: Channel, request: Request) -> None:
+        request.attempt = attempt = request.attempt + 1
+        request.sent_at = self._loop.time()
+        records = request.records
+        channel.call(_SEND, self._header, records[0] if len(records) == 1 else b"".join(records), partial(self._answered, request, attempt))
 
     def _answered(self, request: Request, attempt: int, header: bytes, _attachment: bytes, error: LiteMQError | None) -> None:
         if attempt != request.attempt:
@@ -209,7 +234,18 @@ class QueueSender:
         self._latency += self._loop.time() - request.sent_at
         sequencer = self.sequencer
         failed = sequencer.acked(request)
-        self._settle(request, header)
+        room = self._room
+        room.taken -= request.size
+        if room.waiting:
+            room.admit()
+        waiters = request.waiters
+        if len(waiters) == 1 and len(header) == _PLAIN_BYTES:
+            waiter = waiters[0]
+            if not waiter.done():
+                offset, timestamp = _PLAIN_ANSWER.unpack(header)
+                waiter.set_result(_new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, offset, timestamp)))
+        else:
+            self._settle(request, header)
         if failed or self.refusing or not self.breaker.is_closed:
             self._recovered(failed)
         if sequencer.producer_id != self._template_id:
@@ -231,21 +267,14 @@ class QueueSender:
             self._answers, self._latency = 0, 0.0
 
     def _settle(self, request: Request, header: bytes) -> None:
-        self._freed(request.size)
         if len(header) == _PLAIN_BYTES:
             offset, timestamp = _PLAIN_ANSWER.unpack(header)
-            waiters = request.waiters
-            if len(waiters) == 1:
-                waiter = waiters[0]
+            topic, broker, queue_id = self.topic, self.broker, self.queue_id
+            step = 1 if offset >= 0 else 0
+            for waiter, message_id in zip(request.waiters, request.ids, strict=True):
                 if not waiter.done():
-                    waiter.set_result(_new_receipt((self.topic, request.ids[0], self.broker, self.queue_id, offset, timestamp)))
-            else:
-                topic, broker, queue_id = self.topic, self.broker, self.queue_id
-                step = 1 if offset >= 0 else 0
-                for waiter, message_id in zip(waiters, request.ids, strict=True):
-                    if not waiter.done():
-                        waiter.set_result(_new_receipt((topic, message_id, broker, queue_id, offset, timestamp)))
-                    offset += step
+                    waiter.set_result(_new_tuple(SendReceipt, (topic, message_id, broker, queue_id, offset, timestamp)))
+                offset += step
         else:
             self._settle_repeated(request, SendAnswer.FromString(header))
 
@@ -268,8 +297,15 @@ class QueueSender:
             if request.first not in sequencer.sent:
                 return  # all of this connection were counted as lost with the first of them
             self.breaker.failed(now)
-            failed = sequencer.lost(over=not self.outlet.gave_up)
-            self.outlet.wake()
+            failed = sequencer.lost(over=not self.way.gave_up)
+            self.way.wake()
+        elif isinstance(error, StoreFailedError):
+            # The one error that does not say "not appended": what the disk holds is known when the broker has recovered from it.
+            for sent in sequencer.sent.values():
+                sent.attempt += 1  # other answers to this try say nothing more
+            self.breaker.failed(now)
+            failed = sequencer.lost(over=True)
+            self._wait_a_while(error)
         else:
             failed = sequencer.refused(request, error)
             if error.retriable:
@@ -305,6 +341,7 @@ class QueueSender:
         if self._loose_in_flight.pop(id(request), None) is None:
             return
         if error is None:
+            self._room.give_back(request.size)
             self._settle(request, header)
         elif isinstance(error, (ConnectionLostError, RequestTimeoutError)):
             self._fail([Failed(request, SendOutcomeUnknownError(f"{error}; messages of durability 'none' are not sent again"))])
@@ -318,7 +355,7 @@ class QueueSender:
             for waiter in request.waiters:
                 if not waiter.done():
                     waiter.set_exception(error)
-            self._freed(request.size)
+            self._room.give_back(request.size)
 
     def sweep(self, now: float) -> None:
         """Give up what has waited for too long."""
@@ -327,7 +364,7 @@ class QueueSender:
         limit = self._config.request_timeout_ms / 1000
         if oldest is not None and now - oldest.sent_at > limit:
             self.breaker.failed(now)
-            self.outlet.give_up(RequestTimeoutError(f"{self.broker} did not answer within {limit:g} s"))
+            self.way.give_up(RequestTimeoutError(f"{self.broker} did not answer within {limit:g} s"))
         reason = ConnectionLostError(
             f"no connection to broker {self.broker!r} within {self._config.delivery_timeout_ms} ms (delivery_timeout_ms)"
         )

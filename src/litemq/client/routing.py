@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from litemq.errors import NoRouteError
+from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.crc import crc32c
 from litemq.types import Durability
 
@@ -44,7 +44,10 @@ class Route(NamedTuple):
 
 def queue_of_key(key: str, queues: int) -> int:
     """The number of the queue, among all of a topic, that a key's messages go to: the same for every client that knows the same queues."""
-    return crc32c(key.encode()) % queues
+    try:
+        return crc32c(key.encode()) % queues
+    except (AttributeError, UnicodeEncodeError):
+        raise InvalidArgumentError(f"a key of {key!r}: a string is wanted that can be written as UTF-8") from None
 
 
 def pick(count: int) -> int:

@@ -75,6 +75,17 @@ class Sequencer:
         self.waiting.append(request)
         return request
 
+    def put(self, request: Request) -> bool:
+        """A request of one record, ripe from the beginning: whether it goes out now, or waits behind others."""
+        self.next_sequence += 1
+        sent = self.sent
+        if self.waiting or self._again or len(sent) >= self._max_requests or self._messages >= self._max_messages:
+            self.waiting.append(request)
+            return False
+        sent[request.first] = request
+        self._messages += 1
+        return True
+
     def adopt(self, request: Request) -> None:
         """Take a request that another queue has given back."""
         request.number(self.producer_id, self.next_sequence)
@@ -112,6 +123,10 @@ class Sequencer:
             self._refused.append(request)
             if error.expected < min(held.first for held in chain(self._refused, self.sent.values())):
                 self._renew = True
+                # None of them is in the log, and of those whose connection is over no copy will come.
+                for held in self.held():
+                    if held.doubt is Doubt.PAST:
+                        held.doubt = Doubt.NONE
         elif error.retriable:
             request.refusal = error
             self._refused.append(request)
@@ -123,10 +138,11 @@ class Sequencer:
         """The connection ended before the answers came. ``over``: the broker ended it, so nothing that was sent on it waits there."""
         refused = {request.first for request in self._refused if not request.doubt}
         for first in sorted(chain(self.sent, refused)):
-            if first in refused or self._renew:
-                break  # nothing behind it was taken
-            request = self.sent[first]
-            request.doubt = max(request.doubt, Doubt.PAST if over else Doubt.FUTURE)
+            if first not in refused:
+                request = self.sent[first]
+                request.doubt = max(request.doubt, Doubt.PAST if over else Doubt.FUTURE)
+            elif over:
+                break  # what came behind it was not taken, and will not be
         return self._go_back()
 
     def _go_back(self) -> list[Failed]:
@@ -141,13 +157,13 @@ class Sequencer:
         return self._go_on_under_a_new_id() if self._renew else []
 
     def _go_on_under_a_new_id(self) -> list[Failed]:
-        """The broker expects a number below all that are held: none of them was appended."""
+        """The broker expects a number below all that are held, which nobody will send any more."""
         self._renew = False
         self.producer_id, self.next_sequence = self._new_producer_id(), 0
         held, failed = list(self.waiting), []
         self.waiting.clear()
         for request in held:
-            if request.doubt is Doubt.FUTURE:
+            if request.doubt:
                 failed.append(Failed(request, _unknown(request)))
             else:
                 self.adopt(request)

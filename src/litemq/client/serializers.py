@@ -114,18 +114,18 @@ class Serializers:
     """The serializer of each topic; where none was chosen, bytes, strings and what JSON can say are told apart by their type."""
 
     def __init__(self, by_topic: Mapping[str, Serializer] | None = None) -> None:
-        self.by_topic = dict(by_topic or {})
+        self._by_topic = dict(by_topic or {})
         self._by_type: dict[type, Serializer] = {bytes: Bytes(), bytearray: Bytes(), memoryview: Bytes(), str: Text()}
         self._json = Json()
         self._by_content_type: dict[str, Serializer] = {"": Bytes(), Text.content_type: Text(), Json.content_type: self._json}
 
     def choose(self, topic: str, serializer: Serializer) -> None:
         """Use this one for a topic from now on."""
-        self.by_topic[topic] = serializer
+        self._by_topic[topic] = serializer
 
     def dumps(self, topic: str, value: Any) -> tuple[bytes, str]:
         """A body, and the content type that names how it was made."""
-        serializer = self.by_topic.get(topic) or self._by_type.get(type(value), self._json)
+        serializer = self._by_topic.get(topic) or self._by_type.get(type(value), self._json)
         try:
             return serializer.dumps(value), serializer.content_type
         except LiteMQError:
@@ -138,7 +138,7 @@ class Serializers:
 
     def loads(self, topic: str, body: bytes, content_type: str) -> Any:
         """The value of a body. A topic's own serializer reads what was written by its like, the content type decides the rest."""
-        serializer = self.by_topic.get(topic)
+        serializer = self._by_topic.get(topic)
         if serializer is None or (content_type and serializer.content_type != content_type):
             serializer = self._by_content_type.get(content_type)
             if serializer is None and content_type == MsgPack.content_type:

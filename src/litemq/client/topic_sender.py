@@ -10,7 +10,6 @@ from litemq.client.config import ClientConfig, QueueChoice
 from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender
 from litemq.client.routing import Route, pick, queue_of_key
-from litemq.errors import CircuitOpenError
 from litemq.types import BodyCodec, Durability
 
 __all__ = ["Posted", "TopicSender"]
@@ -81,18 +80,14 @@ class TopicSender:
     def choose(self, keys: Sequence[str]) -> QueueSender:
         """The queue for a message without ordering key. It stays the same until ``advance``, so that messages travel together."""
         live = self._live
-        if self._by_keys:
-            if keys:
-                return live[queue_of_key(keys[0], len(live))]
-            return self._in_turn()
-        self.present = sender = self._in_turn()
+        if keys and self._by_keys:
+            return live[queue_of_key(keys[0], len(live))]
+        sender = live[self._turn % len(live)]
+        if sender.way.channel is None or sender.refusing or not sender.breaker.is_closed:
+            sender = self._choose_carefully()
+        if not self._by_keys:
+            self.present = sender
         return sender
-
-    def _in_turn(self) -> QueueSender:
-        sender = self._live[self._turn % len(self._live)]
-        if sender.outlet.is_open and not sender.refusing and sender.breaker.is_closed:
-            return sender
-        return self._choose_carefully()
 
     def advance(self) -> None:
         """The next message goes to another queue."""
@@ -113,17 +108,13 @@ class TopicSender:
         """Some broker is not well: prefer one that is connected, and pass by those whose circuit is open."""
         live, now = self._live, self._loop.time()
         in_turn = [live[(self._turn + n) % len(live)] for n in range(len(live))]
-        for sender in sorted(in_turn, key=lambda sender: (not sender.outlet.is_open, sender.refusing)):
-            if sender.breaker.may_send(now):
-                return sender
-        raise CircuitOpenError(
-            f"too many sends to the brokers of topic {self.topic!r} failed lately: new ones are tried again within "
-            "30 s; send with an ordering_key to wait for its broker instead"
-        )
+        by_health = sorted(in_turn, key=lambda sender: (sender.way.channel is None, sender.refusing))
+        # Where no broker is well, there is nothing to choose: the message waits for one, as those with an ordering key do.
+        return next((sender for sender in by_health if sender.breaker.may_send(now)), by_health[0])
 
     def elsewhere(self, sender: QueueSender) -> QueueSender | None:
         """A queue of another broker that is well."""
         for other in self._live:
-            if other.broker != sender.broker and other.outlet.is_open and not other.refusing and other.breaker.is_closed:
+            if other.broker != sender.broker and other.way.channel is not None and not other.refusing and other.breaker.is_closed:
                 return other
         return None

@@ -45,6 +45,7 @@ class Peer:
         self._asked: dict[int, Answered] = {}
         self._pinging: asyncio.TimerHandle | None = None
         self._ping_interval = 0.0
+        self._ended = False  # what is asked now would never be answered
         self.limits = HelloAnswer()
 
     @classmethod
@@ -111,7 +112,7 @@ class Peer:
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
         """The same for those who ask often: ``answered`` is called in the turn in which the answer is read."""
         connection = self._connection
-        if connection is None or not connection.is_open:
+        if connection is None or self._ended:
             lost = ConnectionLostError(f"there is no connection to {self.address}")
             self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
             return
@@ -146,6 +147,7 @@ class Peer:
         self._told_when_lost(reason)
 
     def _fail(self, reason: LiteMQError) -> None:
+        self._ended = True
         asked, self._asked = self._asked, {}
         for answered in asked.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {reason}"))

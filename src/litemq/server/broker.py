@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from litemq import __version__
 from litemq.broker.config import BrokerLimits
@@ -20,6 +21,7 @@ from litemq.storage.disk_store import DiskStore
 
 __all__ = ["run_broker"]
 
+_REGISTERED_WITHIN_S: Final = 0.5
 _LOG = logging.getLogger(__name__)
 
 
@@ -63,6 +65,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             address = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:
                 background.create_task(registration.run())
+                await _wait_registered(registration, stop)
                 ready(*address)
                 await stop.wait()
                 _LOG.info("broker %s is stopping", config.broker_name)
@@ -72,6 +75,14 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             await _close(server, config.shutdown_timeout_ms / 1000)
     finally:
         await loop.run_in_executor(None, store.close)
+
+
+async def _wait_registered(registration: Registration, stop: asyncio.Event) -> None:
+    """Whoever is told that the broker is ready finds it, unless the NameServer is down: then the broker comes first."""
+    waiting = [asyncio.create_task(registration.wait_registered()), asyncio.create_task(stop.wait())]
+    await asyncio.wait(waiting, timeout=_REGISTERED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
 
 
 async def _close(server: FrameServer, most: float) -> None:

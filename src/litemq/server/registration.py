@@ -126,6 +126,8 @@ class _Link:
                 await peer.request(Opcode.DEREGISTER_BROKER, self._beat, timeout=_GOODBYE_TIMEOUT)
             except (LiteMQError, DecodeError) as error:  # whatever stands at the address, the broker goes on
                 self._complain(error)
+                if not self._closing.is_set():
+                    self._wake.clear()  # that the connection was lost is known by now, and is no reason to hurry
                 await self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             finally:

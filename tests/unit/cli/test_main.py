@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from litemq import __version__
 from litemq.__main__ import EXIT_INTERRUPTED
+from litemq.bench.suite import SUITES
 from litemq.cli import bench as bench_module
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from litemq.cli.main import app, run
@@ -57,7 +58,7 @@ def test_without_arguments_it_helps() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bench", "suite", "nothing"], "no suite 'nothing': choose from format, store"),
+        (["bench", "suite", "nothing"], f"no suite 'nothing': choose from {', '.join(sorted(SUITES))}"),
         (["bench", "suite", "format", "--runs", "2"], "'--runs'"),
         (["bench", "suite", "format", "--format", "xml"], "'xml' is not one of"),
         (["nonsense"], "No such command 'nonsense'"),

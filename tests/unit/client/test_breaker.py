@@ -47,6 +47,17 @@ def test_a_probe_that_fails_opens_it_again() -> None:
     assert state(breaker) is BreakerState.OPEN
 
 
+def test_an_older_send_that_gets_through_closes_it() -> None:
+    breaker = CircuitBreaker()
+    for _ in range(10):
+        breaker.failed(0.0)
+    breaker.succeeded(1.5, 2.0)  # too slow to tell
+    assert state(breaker) is BreakerState.OPEN
+    breaker.succeeded(0.01, 3.0)  # the broker was restarted, and took what had waited for it
+    assert breaker.is_closed
+    assert breaker.may_send(3.0)
+
+
 def test_it_opens_when_answers_take_too_long() -> None:
     breaker = CircuitBreaker()
     breaker.succeeded(1.2, 0.0, 9)

@@ -246,3 +246,20 @@ def test_whatever_stands_at_the_address_the_broker_goes_on() -> None:
 def test_a_broker_names_at_least_one_nameserver() -> None:
     with pytest.raises(InvalidArgumentError, match="name at least one"):
         Registration([], lambda: broker_facts("a"))
+
+
+def test_somebody_who_hangs_up_is_not_called_again_and_again_at_once() -> None:
+    async def main() -> None:
+        calls = 0
+
+        async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal calls
+            calls += 1
+            writer.close()
+
+        server = await asyncio.start_server(hang_up, HOST, 0)
+        async with server, Broker(server.sockets[0].getsockname()[1]).running(wait=False):
+            await asyncio.sleep(0.5)
+        assert 1 <= calls <= 6  # after 50, 100, 200 ms …
+
+    asyncio.run(main())

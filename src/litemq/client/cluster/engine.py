@@ -13,7 +13,6 @@ from litemq.client.backend import BrokerFact, Post, Pulled, QueueFact, TopicFact
 from litemq.client.channel import Connect
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
-from litemq.client.cluster.outlet import BrokerOutlet
 from litemq.client.config import ClientConfig
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
@@ -71,7 +70,7 @@ class ClusterEngine:
         for broker in await self._names.brokers():
             self._addresses[broker.facts.name] = (broker.facts.host, broker.facts.port)
         self._producer = Producer(
-            self._config, route=lambda topic: self.route(topic, create=True), outlet=self._outlet, topic_gone=self._topic_gone
+            self._config, route=lambda topic: self.route(topic, create=True), way=self._way, topic_gone=self._topic_gone
         )
         self.post = self._producer.post  # each message comes through here, and a call between costs
         self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
@@ -100,11 +99,11 @@ class ClusterEngine:
             link = self._links[broker, number] = Link(f"broker {broker!r}", address, self._connect, self._config)
         return link
 
-    def _outlet(self, topic: str, broker: str, queue_id: int, opened: Callable[[], None]) -> BrokerOutlet:
+    def _way(self, broker: str, queue_id: int, opened: Callable[[], None]) -> Link:
         # A queue stays with one connection: its requests arrive in their order.
         link = self._link(broker, queue_id % self._config.connections_per_broker)
         link.when_open.append(opened)
-        return BrokerOutlet(link, topic, queue_id)
+        return link
 
     async def _ask(self, broker: str, opcode: int, request: WireMessage, *, vital: bool = False) -> bytes:
         return (await self._link(broker).request(opcode, request.SerializeToString(), vital=vital)).header
@@ -183,7 +182,7 @@ class ClusterEngine:
         return self._producer
 
     async def wait_for_room(self) -> None:
-        await self._sending.wait_for_room()
+        await self._sending.room.wait()
 
     async def flush(self, within: float | None = None) -> None:
         await self._sending.flush(within)

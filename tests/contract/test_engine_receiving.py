@@ -1,0 +1,398 @@
+"""Receiving: groups, acknowledging, what comes again, handlers, and readers without a group."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from litemq import AsyncClient, Message, OutgoingMessage
+from litemq.errors import (
+    AlreadySettledError,
+    InvalidArgumentError,
+    LiteMQError,
+    OffsetOutOfRangeError,
+    UnsupportedFeatureError,
+)
+from support.engines import Engine, eventually, read_all
+
+capability = pytest.mark.capability
+
+
+async def send_numbers(mq: AsyncClient, topic: str, count: int, first: int = 0) -> None:
+    """Messages "0", "1", … in one queue."""
+    await mq.send_batch(topic, [OutgoingMessage(b"%d" % n, ordering_key="k") for n in range(first, first + count)])
+
+
+async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int, *, ack: bool = True) -> list[int]:
+    """The next so many messages of a group."""
+    seen: list[int] = []
+    async with mq.consumer(topic, group_id=group) as consumer:
+        async for message in consumer:
+            seen.append(int(message.body))
+            if ack:
+                await message.ack()
+            if len(seen) == count:
+                break
+    return seen
+
+
+@capability("`async for` over `consumer(…)`; each group sees everything")
+async def test_every_group_sees_everything(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await send_numbers(mq, topic, 50)
+        seen = await asyncio.gather(*(numbers_of(client, topic, f"group-{n}", 50) for n, client in enumerate([mq, mq, other])))
+        assert seen == [list(range(50))] * 3
+
+
+@capability("A consumer gets what is sent while it waits")
+async def test_what_is_sent_later_arrives(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        waiting = asyncio.ensure_future(numbers_of(mq, topic, "g", 30))
+        await asyncio.sleep(0.1)
+        for n in range(30):
+            await mq.send(topic, b"%d" % n, ordering_key="k")
+        async with asyncio.timeout(4):  # no pull has to run out of time first
+            assert await waiting == list(range(30))
+
+
+@capability("What was acknowledged does not come again after the client was opened anew")
+async def test_reading_goes_on_where_it_was(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 10)
+        assert await numbers_of(mq, topic, "g", 6) == list(range(6))
+        assert await numbers_of(mq, topic, "g", 1) == [6]  # a second consumer of the same client
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 3) == [7, 8, 9]
+        await send_numbers(mq, topic, 2, first=10)
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 2) == [10, 11]
+
+
+@capability("What was not acknowledged comes again after the client was opened anew")
+async def test_what_was_not_acknowledged_comes_again(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 10)
+        async with mq.consumer(topic, group_id="g") as consumer:
+            messages = [await anext(consumer) for _ in range(10)]
+            for number in (0, 1, 2, 4, 5, 9):  # 3 is missing: all from there on come again
+                await messages[number].ack()
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 7, ack=False) == [3, 4, 5, 6, 7, 8, 9]
+
+
+@capability("`commit` by hand, with `enable_auto_commit=False`")
+async def test_commit_by_hand(engine: Engine, topic: str) -> None:
+    async with engine.client(enable_auto_commit=False) as mq:
+        await send_numbers(mq, topic, 4)
+        async with mq.consumer(topic, group_id="g") as consumer:
+            for _ in range(2):
+                await (await anext(consumer)).ack()
+            await consumer.commit()
+            await consumer.commit()  # nothing new
+            await (await anext(consumer)).ack()  # told to nobody
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 2) == [2, 3]
+
+
+@capability("Offsets are committed behind the reader, without being asked")
+async def test_commits_come_by_themselves(engine: Engine, topic: str) -> None:
+    async with engine.client(auto_commit_interval_ms=10) as mq:
+        await send_numbers(mq, topic, 3)
+        consumer = mq.consumer(topic, group_id="g")
+        for _ in range(2):
+            await (await anext(consumer)).ack()
+        await asyncio.sleep(0.3)
+        engine.drop_connections()  # the place in the group is free, nothing was said at the end
+        await consumer.close()
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 1) == [2]
+
+
+@capability("Settling twice raises `AlreadySettledError`")
+async def test_settle_once(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 2)
+        first, second = await mq.receive(topic, group_id="g", wait=5)
+        await first.ack()
+        assert [message.is_settled for message in (first, second)] == [True, False]
+        with pytest.raises(AlreadySettledError, match="once"):
+            await first.ack()
+        async with second.process():
+            await second.ack()  # by hand in the block: fine
+        with pytest.raises(AlreadySettledError):
+            await second.ack()
+
+
+@capability("`process()` acknowledges when its block ends well; an error or a cancellation does not")
+async def test_process(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        messages = await mq.receive(topic, group_id="g", wait=5)
+        async with messages[0].process() as message:
+            assert message is messages[0]
+        assert messages[0].is_settled
+        with pytest.raises(ValueError, match="bad"):
+            async with messages[1].process():
+                raise ValueError("bad")
+        assert not messages[1].is_settled
+        begun = asyncio.Event()
+
+        async def handle() -> None:
+            async with messages[2].process():
+                begun.set()
+                await asyncio.sleep(60)
+
+        handling = asyncio.ensure_future(handle())
+        await begun.wait()
+        handling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await handling
+        assert not messages[2].is_settled
+    async with engine.client() as mq:
+        assert [message.body for message in await mq.receive(topic, group_id="g", wait=5)] == [b"1", b"2"]
+
+
+@capability("`receive(…)` gives up to so many messages, waits up to so long")
+async def test_receive(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        assert await mq.receive(topic, group_id="g", wait=0) == []
+        assert await mq.receive(topic, group_id="g", wait=timedelta(milliseconds=10)) == []
+        waiting = asyncio.ensure_future(mq.receive(topic, group_id="g", wait=10))
+        await asyncio.sleep(0.05)
+        await mq.send(topic, b"0", ordering_key="k")
+        async with asyncio.timeout(4):
+            (message,) = await waiting
+        await message.ack()
+        await send_numbers(mq, topic, 9, first=1)
+        seen: list[int] = []
+        while len(seen) < 9:
+            messages = await mq.receive(topic, group_id="g", max_messages=4, wait=5)
+            assert 1 <= len(messages) <= 4
+            seen += [int(message.body) for message in messages]
+            for message in messages:
+                await message.ack()
+        assert seen == list(range(1, 10))
+        for wrong in (-1, "soon"):
+            with pytest.raises(InvalidArgumentError, match="wait="):
+                await mq.receive(topic, group_id="g", wait=wrong)  # type: ignore[arg-type]
+
+
+async def test_receive_waits_for_one_message_at_least(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 5)
+        for number in range(5):
+            (message,) = await mq.receive(topic, group_id="g", max_messages=1, wait=5)
+            assert message.body == b"%d" % number
+        for wrong in (0, -1):
+            with pytest.raises(InvalidArgumentError, match="max_messages="):
+                await mq.receive(topic, group_id="g", max_messages=wrong)
+
+
+@capability("A cancelled `receive` or `anext` loses no message")
+async def test_a_cancelled_receive_loses_nothing(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        for number in range(20):
+            waiting = asyncio.ensure_future(mq.receive(topic, group_id="g", max_messages=1, wait=10))
+            await asyncio.sleep(0.01)
+            sending = asyncio.ensure_future(mq.send(topic, b"%d" % number, ordering_key="k"))
+            await asyncio.sleep(0.002 * (number % 5))  # before, while and after it arrives
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await sending
+            if waiting.cancelled():
+                (message,) = await mq.receive(topic, group_id="g", max_messages=1, wait=5)
+            else:
+                (message,) = waiting.result()
+            assert message.body == b"%d" % number
+            await message.ack()
+
+
+@capability("`@subscriber` and `run()`: a handler's return acknowledges, its error ends `run`")
+async def test_subscribers(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        seen: dict[str, list[int]] = {"async": [], "sync": []}
+
+        @mq.subscriber(topic, group_id="a")
+        async def handle(message: Message) -> None:
+            seen["async"].append(int(message.body))
+            if message.body == b"3":
+                await eventually(lambda: len(seen["sync"]) == 5)
+                raise ValueError("the fourth")
+
+        @mq.subscriber(topic, group_id="s")
+        def handle_in_a_thread(message: Message) -> None:
+            seen["sync"].append(int(message.body))
+
+        await send_numbers(mq, topic, 5)
+        with pytest.raises(ValueError, match="the fourth"):
+            await mq.run()
+        assert seen == {"async": [0, 1, 2, 3], "sync": [0, 1, 2, 3, 4]}
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "a", 2) == [3, 4]
+        assert await mq.receive(topic, group_id="s", wait=0.2) == []
+
+
+async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        begun = asyncio.Event()
+
+        @mq.subscriber(topic, group_id="g")
+        async def handle(message: Message) -> None:
+            if message.body == b"1":
+                begun.set()
+                await asyncio.sleep(60)
+
+        await send_numbers(mq, topic, 3)
+        running = asyncio.ensure_future(mq.run())
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    async with engine.client() as mq:
+        assert await numbers_of(mq, topic, "g", 2) == [1, 2]
+
+
+async def test_nothing_to_run(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        with pytest.raises(InvalidArgumentError, match="subscriber"):
+            await mq.run()
+
+
+@capability("A new group begins with the oldest message, the next one, or raises: `auto_offset_reset`")
+async def test_where_a_new_group_begins(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        async with mq.consumer(topic, group_id="late", auto_offset_reset="latest") as late:
+            waiting = asyncio.ensure_future(anext(late))
+            await asyncio.sleep(0.3)
+            await send_numbers(mq, topic, 1, first=3)
+            assert (await waiting).body == b"3"
+        with pytest.raises(OffsetOutOfRangeError, match="auto_offset_reset"):
+            await anext(mq.consumer(topic, group_id="strict", auto_offset_reset="error"))
+        with pytest.raises(InvalidArgumentError, match="auto_offset_reset"):
+            mq.consumer(topic, group_id="g", auto_offset_reset="middle")  # type: ignore[arg-type]
+    async with engine.client(auto_offset_reset="earliest") as mq:
+        assert await numbers_of(mq, topic, "early", 4) == [0, 1, 2, 3]
+
+
+@capability("A second member of a group raises `UnsupportedFeatureError`; the place is free when the first one closes")
+async def test_one_member_a_group(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 4)
+        consumer = mq.consumer(topic, group_id="g")
+        await (await anext(consumer)).ack()
+        with pytest.raises(UnsupportedFeatureError, match="one member"):
+            mq.consumer(topic, group_id="g")
+        async with engine.client() as other:
+            with pytest.raises(UnsupportedFeatureError, match="one member"):
+                await anext(other.consumer(topic, group_id="g"))
+            assert await numbers_of(other, topic, "another", 4) == [0, 1, 2, 3]
+        await consumer.close()
+        async with engine.client() as other:
+            assert await numbers_of(other, topic, "g", 3) == [1, 2, 3]
+
+
+async def test_a_small_prefetch_gives_everything(engine: Engine, topic: str) -> None:
+    async with engine.client(prefetch_bytes=64 * 1024, max_poll_records=7) as mq:
+        await mq.send_batch(topic, [OutgoingMessage(b"%d" % n + bytes(2000), ordering_key=str(n % 5)) for n in range(300)])
+        seen = []
+        async for message in mq.consumer(topic, group_id="g"):
+            seen.append(int(message.body.rstrip(b"\0")))
+            await message.ack()
+            if len(seen) == 300:
+                break
+        assert sorted(seen) == list(range(300))
+
+
+async def _first(reader: AsyncIterator[Message], count: int) -> list[int]:
+    async with asyncio.timeout(10):
+        return [int((await anext(reader)).body) for _ in range(count)]
+
+
+@capability("`reader(…)` without a group: from the oldest, the next, a time, or an offset of each queue")
+async def test_reader(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 5)
+        await asyncio.sleep(0.01)
+        between = datetime.now(UTC)
+        await asyncio.sleep(0.01)
+        await send_numbers(mq, topic, 5, first=5)
+        assert [int(message.body) for message in await read_all(mq, topic)] == list(range(10))
+        assert [int(message.body) async for message in mq.reader(topic, start=between, follow=False)] == [5, 6, 7, 8, 9]
+        place = next((queue.broker, queue.queue_id) for queue in (await mq.admin.describe_topic(topic)).queues if queue.next)
+        assert [int(message.body) async for message in mq.reader(topic, start={place: 7}, follow=False)] == [7, 8, 9]
+        assert [message async for message in mq.reader(topic, start="latest", follow=False)] == []
+        async with mq.reader(topic, start="latest") as reader:
+            waiting = asyncio.ensure_future(_first(reader, 2))
+            await asyncio.sleep(0.3)
+            await send_numbers(mq, topic, 2, first=10)
+            assert await waiting == [10, 11]
+        async with mq.reader(topic) as reader:
+            assert await _first(reader, 12) == list(range(12))
+        for wrong in ("middle", 7, datetime(2030, 1, 1)):  # noqa: DTZ001
+            with pytest.raises(InvalidArgumentError, match="start="):
+                mq.reader(topic, start=wrong)  # type: ignore[arg-type]
+
+
+async def test_a_reader_leaves_no_trace(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        for _ in range(2):
+            message = (await read_all(mq, topic))[0]
+            with pytest.raises(UnsupportedFeatureError, match="group"):
+                await message.ack()
+        assert await numbers_of(mq, topic, "g", 3) == [0, 1, 2]
+
+
+async def test_an_empty_topic_has_an_end(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.admin.create_topic(topic, queues=3)
+        assert await read_all(mq, topic) == []
+
+
+async def test_an_offset_that_is_not_there_yet(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 2)
+        place = next((queue.broker, queue.queue_id) for queue in (await mq.admin.describe_topic(topic)).queues if queue.next)
+        with pytest.raises(LiteMQError):
+            await anext(mq.reader(topic, start={place: 99}))
+
+
+async def test_a_consumer_ends_where_it_is_closed(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        consumer = mq.consumer(topic, group_id="g")
+        seen: list[bytes] = []
+
+        async def consume() -> None:
+            async for message in consumer:
+                seen.append(message.body)
+                await message.ack()
+
+        consuming = asyncio.ensure_future(consume())
+        await eventually(lambda: bool(seen))
+        await consumer.close()
+        await consumer.close()
+        async with asyncio.timeout(5):
+            await consuming
+        with pytest.raises(StopAsyncIteration):
+            await anext(consumer)
+
+
+async def test_a_generator_over_a_consumer_may_be_left_early(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+
+        async def bodies() -> AsyncIterator[bytes]:
+            async with mq.consumer(topic, group_id="g") as consumer:
+                async for message in consumer:
+                    await message.ack()
+                    yield message.body
+
+        async with aclosing(bodies()) as first:  # type: ignore[type-var]
+            async for body in first:
+                assert body == b"0"
+                break
+        assert await numbers_of(mq, topic, "g", 2) == [1, 2]

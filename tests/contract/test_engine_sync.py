@@ -1,0 +1,195 @@
+"""The synchronous client: the same, from threads that wait."""
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from litemq import OutgoingMessage
+from litemq.client.client import SyncMessage
+from litemq.errors import (
+    AlreadySettledError,
+    BufferFullError,
+    ClientClosedError,
+    InvalidArgumentError,
+    TopicNotFoundError,
+    UnsupportedFeatureError,
+)
+from support.engines import Engine
+
+capability = pytest.mark.capability
+
+
+def _numbers(count: int) -> list[OutgoingMessage]:
+    return [OutgoingMessage(b"%d" % n, ordering_key="k") for n in range(count)]
+
+
+@capability("`Client`: send, `send_nowait`, `send_batch`, `flush`")
+def test_sending(engine: Engine, topic: str) -> None:
+    with engine.sync_client(compression_type="lz4") as mq:
+        receipt = mq.send(topic, {"id": 1}, tags="t", keys="k", properties={"p": "v"}, ordering_key="k", durability="disk")
+        assert (receipt.topic, receipt.queue_offset) == (topic, 0)
+        future = mq.send_nowait(topic, b"x" * 5000, ordering_key="k")
+        mq.flush()
+        assert future.result(0).queue_offset == 1
+        assert [each.queue_offset for each in mq.send_batch(topic, _numbers(100))] == list(range(2, 102))
+        messages = list(mq.reader(topic, follow=False))
+        assert (messages[0].value, messages[0].tags, messages[0].keys, messages[0].properties["p"]) == ({"id": 1}, ("t",), ("k",), "v")
+        assert messages[1].body == b"x" * 5000
+        assert [int(message.body) for message in messages[2:]] == list(range(100))
+        for options in ({"delay": 5}, {"ttl": 5}, {"priority": 1}, {"deliver_at": datetime(2030, 1, 1, tzinfo=UTC)}):
+            with pytest.raises(UnsupportedFeatureError):
+                mq.send(topic, b"x", **options)
+        with pytest.raises(InvalidArgumentError):
+            mq.send("not a name", b"x")
+
+
+@capability("`Client`: consumers, settling, and going on where it was")
+def test_receiving(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq:
+        mq.send_batch(topic, _numbers(10))
+        with mq.consumer(topic, group_id="g") as consumer:
+            for message in consumer:
+                with message.process():
+                    assert not message.is_settled
+                with pytest.raises(AlreadySettledError):
+                    message.ack()
+                if message.body == b"5":
+                    break
+    with engine.sync_client() as mq:
+        first, *rest = mq.receive(topic, group_id="g", wait=5)
+        assert [message.body for message in (first, *rest)] == [b"6", b"7", b"8", b"9"]
+        with pytest.raises(ValueError, match="bad"), first.process():
+            raise ValueError("bad")
+        assert not first.is_settled
+        for settle in (first.nack, first.reject):
+            with pytest.raises(UnsupportedFeatureError):
+                settle()
+        with engine.sync_client() as other, pytest.raises(UnsupportedFeatureError, match="one member"):
+            next(other.consumer(topic, group_id="g"))
+    with engine.sync_client() as mq:
+        assert len(mq.receive(topic, group_id="g", wait=5)) == 4
+        assert mq.receive(f"{topic}-empty", group_id="g", wait=timedelta(milliseconds=10)) == []
+
+
+@capability("`Client`: subscribers and `run()`")
+def test_subscribers(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq:
+        seen: list[bytes] = []
+
+        @mq.subscriber(topic, group_id="g")
+        def handle(message: SyncMessage) -> None:
+            seen.append(message.body)
+            if message.body == b"2":
+                raise ValueError("the third")
+
+        mq.send_batch(topic, _numbers(4))
+        with pytest.raises(ValueError, match="the third"):
+            mq.run()
+        assert seen == [b"0", b"1", b"2"]
+        assert [message.body for message in mq.receive(topic, group_id="g", wait=5)] == [b"2", b"3"]
+
+
+@capability("`Client`: topics")
+def test_admin(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq:
+        assert len(mq.admin.create_topic(topic, queues=2).queues) == 2
+        receipt = mq.send(topic, b"x", keys="k")
+        assert [message.message_id for message in mq.admin.find(topic, "k")] == [receipt.message_id]
+        found = mq.admin.get(topic, receipt.message_id)
+        assert found is not None
+        assert found.body == b"x"
+        assert mq.admin.get(topic, "nothing") is None
+        assert mq.admin.topics()[topic] == 2
+        assert len(mq.admin.brokers()) == 1
+        assert mq.admin.offset_at_time(topic, datetime.now(UTC) - timedelta(hours=1))[receipt.broker, receipt.queue_id] == 0
+        mq.admin.delete_topic(topic)
+        with pytest.raises(TopicNotFoundError):
+            mq.admin.describe_topic(topic)
+
+
+@capability("`Client`: one client for many threads")
+def test_many_threads(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq, ThreadPoolExecutor(16) as threads:
+
+        def produce(key: int) -> None:
+            for number in range(20):
+                mq.send(topic, b"%d:%d" % (key, number), ordering_key=str(key))
+
+        list(threads.map(produce, range(16)))
+        bodies = [message.body for message in mq.reader(topic, follow=False)]
+        for key in range(16):
+            assert [int(body.partition(b":")[2]) for body in bodies if body.startswith(b"%d:" % key)] == list(range(20))
+
+
+@capability("`Client`: connections cut while messages are sent and read: none lost, none twice")
+def test_cut(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as producer, engine.sync_client() as mq:
+        producer.send(topic, b"-1", ordering_key="k")
+        seen: list[int] = []
+
+        def consume() -> None:
+            with mq.consumer(topic, group_id="g") as consumer:
+                for message in consumer:
+                    seen.append(int(message.body))
+                    message.ack()
+                    if message.body == b"199":
+                        break
+
+        consuming = threading.Thread(target=consume)
+        consuming.start()
+        for number in range(200):
+            producer.send(topic, b"%d" % number, ordering_key="k")
+            if number % 25 == 0:
+                engine.drop_connections()
+        consuming.join(30)
+        assert seen == list(range(-1, 200))
+
+
+def test_a_consumer_is_stopped_from_another_thread(engine: Engine, topic: str) -> None:
+    with engine.sync_client(fetch_wait_ms=60_000) as mq:
+        mq.send(topic, b"x")
+        for end in ("stop", "close"):
+            consumer = mq.consumer(topic, group_id=end)
+            seen: list[bytes] = []
+            consuming = threading.Thread(target=lambda c=consumer, s=seen: s.extend(message.body for message in c), daemon=True)
+            consuming.start()
+            for _ in range(500):
+                if seen:
+                    break
+                time.sleep(0.01)
+            getattr(consumer, end)()
+            consuming.join(5)
+            assert not consuming.is_alive()
+            assert list(consumer) == []
+            consumer.close()
+
+
+def test_a_closed_consumer_gives_no_more(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq:
+        mq.send_batch(topic, _numbers(50))
+        consumer = mq.consumer(topic, group_id="g")
+        next(consumer).ack()
+        consumer.close()
+        assert list(consumer) == []
+        assert consumer.is_closed
+        assert next(mq.consumer(topic, group_id="g")).body == b"1"
+
+
+def test_a_client_is_used_open(engine: Engine, topic: str) -> None:
+    mq = engine.sync_client(buffer_bytes=64 * 1024, max_batch_bytes=16 * 1024)
+    for _ in range(2):
+        mq.close()
+        assert not mq.is_open
+        with pytest.raises(ClientClosedError, match="with"):
+            mq.send(topic, b"x")
+        with pytest.raises(ClientClosedError, match="with"):
+            mq.receive(topic, group_id="g")
+        with mq:
+            mq.send(topic, b"x")
+            assert mq.is_open
+    with mq, pytest.raises(BufferFullError):
+        deque((mq.send_nowait(topic, bytes(60_000)) for _ in range(100_000)), maxlen=0)

@@ -1,0 +1,175 @@
+"""Topics: creating, describing, finding and deleting them and what is in them."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from litemq import OutgoingMessage
+from litemq.errors import InvalidArgumentError, LiteMQError, NoRouteError, TopicNotFoundError
+from support.engines import Engine, read_all
+
+capability = pytest.mark.capability
+
+
+@capability("Create, describe and list topics; list brokers")
+async def test_topics(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        created = await mq.admin.create_topic(topic, queues=3)
+        assert created.topic == topic
+        assert [(queue.queue_id, queue.least, queue.next) for queue in created.queues] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+        assert await mq.admin.create_topic(topic, queues=3) == created  # the same again changes nothing
+        with pytest.raises(InvalidArgumentError, match="3 queues"):
+            await mq.admin.create_topic(topic, queues=5)
+        for wrong in (0, -1, 100_001, "4"):
+            with pytest.raises(InvalidArgumentError, match="queues="):
+                await mq.admin.create_topic(f"{topic}-wrong", queues=wrong)  # type: ignore[arg-type]
+        await mq.send_batch(topic, [OutgoingMessage(b"x", ordering_key=str(n)) for n in range(50)])
+        described = await mq.admin.describe_topic(topic)
+        assert sum(queue.next for queue in described.queues) == 50
+        assert (await mq.admin.topics())[topic] == 3
+        (broker,) = await mq.admin.brokers()
+        assert broker.alive
+        assert {queue.broker for queue in described.queues} == {broker.name}
+        named = await mq.admin.create_topic(f"{topic}-named", brokers=[broker.name])
+        assert len(named.queues) == 4
+        with pytest.raises(NoRouteError, match="nobody"):
+            await mq.admin.create_topic(f"{topic}-nowhere", brokers=["nobody"])
+
+
+@capability("Delete a topic, and create it again, empty")
+async def test_a_topic_that_is_deleted(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await mq.admin.create_topic(topic, queues=1)
+        await mq.send_batch(topic, [b"old"] * 5)
+        await other.send(topic, b"old")
+        await mq.admin.delete_topic(topic)
+        assert topic not in await mq.admin.topics()
+        with pytest.raises(TopicNotFoundError):
+            await mq.admin.describe_topic(topic)
+        with pytest.raises(TopicNotFoundError):
+            await mq.admin.delete_topic(topic)
+        await mq.admin.create_topic(topic, queues=2)
+        await mq.send(topic, b"new")
+        await _send_patiently(other.send, topic)
+        assert {message.body for message in await read_all(mq, topic)} == {b"new"}
+
+
+async def _send_patiently(send, topic: str) -> None:  # type: ignore[no-untyped-def]
+    """A client that did not delete the topic itself may learn of it by one refused send."""
+    for _ in range(20):
+        try:
+            await send(topic, b"new")
+            return
+        except TopicNotFoundError:
+            await asyncio.sleep(0.05)
+    raise AssertionError("the topic was not found again")
+
+
+@capability("Use creates a topic, where the broker is set to")
+async def test_use_creates_a_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await asyncio.gather(mq.send(topic, b"x"), other.send(topic, b"y"))
+        queues = (await mq.admin.topics())[topic]
+        assert queues >= 1
+        assert len(await read_all(other, topic)) == 2
+        assert await mq.receive(f"{topic}-read", group_id="g", wait=0.2) == []
+        assert (await mq.admin.topics())[f"{topic}-read"] == queues
+
+
+@capability("Use does not create a topic, where the broker is not set to: `TopicNotFoundError`")
+@pytest.mark.no_auto_create
+async def test_use_does_not_create_a_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        with pytest.raises(TopicNotFoundError, match="litemq topic create"):
+            await mq.send(topic, b"x")
+        with pytest.raises(TopicNotFoundError):
+            await mq.send_batch(topic, [b"x", b"y"])
+        with pytest.raises(TopicNotFoundError):
+            await anext(mq.consumer(topic, group_id="g"))
+        with pytest.raises(TopicNotFoundError):
+            await mq.receive(topic, group_id="g2", wait=5)
+        with pytest.raises(TopicNotFoundError):
+            await anext(mq.reader(topic))
+        for question in (mq.admin.describe_topic(topic), mq.admin.find(topic, "k"), mq.admin.offset_at_time(topic, datetime.now(UTC))):
+            with pytest.raises(TopicNotFoundError):
+                await question
+        await mq.admin.create_topic(topic, queues=1)
+        assert (await mq.send(topic, b"x")).queue_offset == 0
+        (message,) = await mq.receive(topic, group_id="g2", wait=5)  # what failed before is tried again
+        assert message.body == b"x"
+
+
+async def test_a_question_creates_no_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        for question in (
+            mq.admin.describe_topic(topic),
+            mq.admin.find(topic, "k"),
+            mq.admin.get(topic, "id"),
+            mq.admin.delete_topic(topic),
+        ):
+            with pytest.raises(TopicNotFoundError):
+                await question
+        assert topic not in await mq.admin.topics()
+
+
+@capability("Find messages by key and by id; the first offset at a time")
+async def test_find(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        before = datetime.now(UTC) - timedelta(seconds=5)
+        receipts = [await mq.send(topic, b"%d" % n, keys=["all", f"k{n}"], ordering_key="k") for n in range(5)]
+        found = await mq.admin.find(topic, "all")
+        assert [message.body for message in found] == [b"0", b"1", b"2", b"3", b"4"]
+        assert [message.message_id for message in await mq.admin.find(topic, "k3")] == [receipts[3].message_id]
+        assert [message.body for message in await mq.admin.find(topic, "all", most=2)] == [b"3", b"4"]
+        assert await mq.admin.find(topic, "none") == []
+        for wrong in ({"key": "\ud800"}, {"key": 7}, {"key": "k", "most": 0}, {"key": "k", "most": -1}):
+            with pytest.raises(InvalidArgumentError):
+                await mq.admin.find(topic, **wrong)
+        message = await mq.admin.get(topic, receipts[2].message_id)
+        assert message is not None
+        assert (message.body, message.queue_id, message.queue_offset) == (b"2", receipts[2].queue_id, 2)
+        assert await mq.admin.get(topic, "nothing") is None
+        place = (receipts[0].broker, receipts[0].queue_id)
+        assert (await mq.admin.offset_at_time(topic, before))[place] == 0
+        assert (await mq.admin.offset_at_time(topic, datetime.now(UTC) + timedelta(hours=1)))[place] == 5
+        at = datetime.fromtimestamp(receipts[4].store_timestamp / 1000, UTC)
+        assert (await mq.admin.offset_at_time(topic, at))[place] <= 4
+        with pytest.raises(InvalidArgumentError, match="time zone"):
+            await mq.admin.offset_at_time(topic, datetime(2030, 1, 1))  # noqa: DTZ001
+
+
+HOSTILE = [
+    "", " ", ".", "..", "a/b", "../../etc/passwd", "a b", "a\x00b", "a\nb", "naïve", "订单", "%RETRY%g", "LITEMQ_SYS_CONTROL", "RMQ_SYS_X", "x" * 128, "a" * 10_000, "\ud800",
+]  # fmt: skip
+
+
+@capability("Names that are not allowed are refused, whatever they hold")
+@pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name[:20]))
+async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
+    async with engine.client() as mq:
+        for attempt in (mq.send(name, b"x"), mq.send_batch(name, [b"x"]), mq.admin.create_topic(name), mq.admin.delete_topic(name)):
+            with pytest.raises(InvalidArgumentError):
+                await attempt
+        for use in (mq.send_nowait, mq.reader):
+            with pytest.raises(InvalidArgumentError):
+                use(*(name, b"x") if use == mq.send_nowait else (name,))
+        for topic_name, group in ((name, "g"), (topic, name)):
+            with pytest.raises(InvalidArgumentError):
+                mq.consumer(topic_name, group_id=group)
+            with pytest.raises(InvalidArgumentError):
+                await mq.receive(topic_name, group_id=group, wait=0)
+            with pytest.raises(InvalidArgumentError):
+                mq.subscriber(topic_name, group_id=group)
+        for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
+            with pytest.raises(LiteMQError):
+                await question
+
+
+async def test_the_longest_names(engine: Engine, topic: str) -> None:
+    name = (topic + "-_.Aa0" * 30)[:127]
+    async with engine.client() as mq:
+        receipt = await mq.send(name, b"x")
+        (message,) = await mq.receive(name, group_id="g" * 127, wait=5)
+        assert message.message_id == receipt.message_id
+        await message.ack()

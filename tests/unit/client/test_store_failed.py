@@ -1,0 +1,36 @@
+"""A broker whose disk failed under a send: whether the message is stored is asked again, not guessed."""
+
+import asyncio
+
+import pytest
+
+from litemq import AsyncClient
+from litemq.errors import StoreFailedError
+from litemq.testing import memory
+
+
+@pytest.mark.parametrize("appended", [False, True])
+def test_it_is_sent_again_under_the_same_number(appended: bool) -> None:
+    async def main() -> None:
+        url = f"memory://failing-{appended}"
+        async with AsyncClient(url, retry_backoff_ms=1) as mq:
+            await mq.send("orders", b"first", ordering_key="k")
+            store = memory._shared[url].cluster.broker._store
+            append, failures = store.append, 3
+
+            def failing(*arguments: object) -> object:
+                nonlocal failures
+                failures -= 1
+                if failures < 0:
+                    return append(*arguments)  # type: ignore[arg-type]
+                if appended and failures == 2:
+                    append(*arguments)  # type: ignore[arg-type]
+                raise StoreFailedError("fsync failed")
+
+            store.append = failing  # type: ignore[method-assign,assignment]
+            receipts = await asyncio.gather(*(mq.send("orders", b"%d" % number, ordering_key="k") for number in range(5)))
+            bodies = [message.body async for message in mq.reader("orders", follow=False)]
+            assert bodies == [b"first", b"0", b"1", b"2", b"3", b"4"]
+            assert [receipt.queue_offset for receipt in receipts] == [1, 2, 3, 4, 5]
+
+    asyncio.run(main())

@@ -1,0 +1,89 @@
+"""Write ``docs/reference/engines.md``: what each engine can do, from the contract suite's markers. ``--check`` only says whether it is up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "engines.md"
+
+HEAD = """\
+# What each engine can do
+
+<!-- Written by tools/engines_table.py: change the contract suite, then run `just reference`. -->
+
+The URL of a client chooses its engine: `memory://` is for tests, `litemq://host:port` is a cluster of brokers. Every row is shown by tests in
+`tests/contract`, which every engine passes. *Not yet*: the call raises `UnsupportedFeatureError`, and nothing is sent or settled.
+`memory://` keeps its promises as long as its process lives: durability `disk` is acknowledged there without a disk.
+"""
+
+
+class Capabilities:
+    """Gathers what the tests show, while pytest collects them."""
+
+    def __init__(self) -> None:
+        self.schemes: list[str] = []
+        self.sections: dict[str, dict[str, dict[str, str]]] = {}  # section -> capability -> scheme -> what it says
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "engine" in item.callspec.params:
+                kind: Any = item.callspec.params["engine"]
+                self._add(item, kind.scheme)
+
+    def _add(self, item: pytest.Function, scheme: str) -> None:
+        if scheme not in self.schemes:
+            self.schemes.append(scheme)
+        section = (item.module.__doc__ or "").partition(":")[0]
+        for marker in item.iter_markers("capability"):
+            (name,) = marker.args
+            said = "not yet" if marker.kwargs.get("missing") else "yes"
+            problem = item.get_closest_marker("xfail")
+            if problem is not None:
+                said = f"known problem: {problem.kwargs['reason']}"
+            of_name = self.sections.setdefault(section, {}).setdefault(name, {})
+            if of_name.get(scheme, "yes") == "yes":  # of several tests, the one that shows less counts
+                of_name[scheme] = said
+
+
+def page() -> str:
+    """The whole page."""
+    found = Capabilities()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", str(ROOT / "tests" / "contract")], plugins=[found])
+    if status != pytest.ExitCode.OK:
+        raise SystemExit(f"the contract suite cannot be collected:\n{printed.getvalue()}")
+    lines = [HEAD]
+    for section, capabilities in found.sections.items():
+        lines += [
+            f"## {section}",
+            "",
+            f"| | {' | '.join(f'`{scheme}`' for scheme in found.schemes)} |",
+            "|---" * (len(found.schemes) + 1) + "|",
+        ]
+        for name, said in capabilities.items():
+            lines.append(f"| {name} | {' | '.join(said.get(scheme, '') for scheme in found.schemes)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    """Write the page, or say whether it is as it should be."""
+    text = page()
+    if "--check" in sys.argv[1:]:
+        if not PAGE.exists() or PAGE.read_text() != text:
+            sys.stderr.write(f"{PAGE.relative_to(ROOT)} is not up to date: run `just reference`\n")
+            return 1
+        return 0
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
