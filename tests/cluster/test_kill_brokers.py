@@ -29,7 +29,7 @@ SETTLE: Final = 60.0
 def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
     """A NameServer with its defaults, and two brokers."""
     with contextlib.ExitStack() as stack:
-        names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=str(directory / "names")))
+        names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=directory / "names"))
         brokers = {
             name: stack.enter_context(
                 ServerProcess(
@@ -37,9 +37,9 @@ def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerPr
                     directory / f"{name}.log",
                     broker_id=name,
                     broker_name=name,
-                    nameservers=[names.address],
-                    data_path=str(directory / name),
-                    file_size=64 << 20,
+                    nameserver=names.address,
+                    data_path=directory / name,
+                    file_size="64MiB",
                 )
             )
             for name in ("a", "b")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,18 +39,18 @@ MIB: Final = 1 << 20
 @contextlib.contextmanager
 def one_broker(directory: Path) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     with (
-        ServerProcess("nameserver", directory / "names.log", data_path=str(directory / "names")) as names,
+        ServerProcess("nameserver", directory / "names.log", data_path=directory / "names") as names,
         ServerProcess(
             "broker",
             directory / "broker.log",
-            nameservers=[names.address],
-            data_path=str(directory / "a"),
+            nameserver=names.address,
+            data_path=directory / "a",
             auto_create_topics=True,
             default_queues=1,
-            max_log_bytes=4 << 30,
         ) as broker,
     ):
         yield names, broker
+    shutil.rmtree(directory / "a")  # gigabytes
 
 
 @dataclass
@@ -197,12 +198,10 @@ def test_a_producer_at_three_times_capacity(tmp_path: Path, level: str) -> None:
 
 
 async def missing(mq: AsyncClient, acked: list[tuple[int, int]], size: int) -> int:
-    """How many of the messages that were acknowledged are not where their answers said; those that retention took are left out."""
+    """How many of the messages that were acknowledged are not where their answers said."""
     expected = dict(acked)
     assert len(expected) == len(acked), "one offset was given twice"
-    least = None
     async for message in mq.reader("flooded", follow=False):
-        least = message.queue_offset if least is None else least
         number = expected.pop(message.queue_offset, None)
         assert number is None or message.body == body_of(number, size)
-    return sum(1 for offset in expected if least is None or offset >= least)
+    return len(expected)

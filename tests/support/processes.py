@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -14,22 +13,11 @@ from pathlib import Path
 from typing import Final, Self
 
 _READY_WITHIN_S: Final = 30.0
+# A command of ours that ends with whoever started it.
 _PROGRAM: Final = """
-import asyncio, ctypes, dataclasses, json, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # whoever started this has ended: so does this
-from litemq.net.event_loop import run
-from litemq.server.broker import run_broker
-from litemq.server.broker_config import BrokerConfig
-from litemq.server.nameserver import run_nameserver
-from litemq.server.nameserver_config import NameServerConfig
-
-async def main(kind, settings):
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    serve, config = {"broker": (run_broker, BrokerConfig), "nameserver": (run_nameserver, NameServerConfig)}[kind]
-    await serve(config(**settings), lambda host, port: print(port, flush=True), stop)
-
-run(main(sys.argv[1], json.loads(sys.argv[2])))
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
 """
 
 
@@ -46,13 +34,14 @@ def free_port() -> int:
 
 
 class ServerProcess:
-    """One server. It ends with the block that it was made for, or with the process that started it."""
+    """One server: ``litemq broker`` or ``litemq nameserver``, with flags. It ends with the block that it was made for."""
 
-    def __init__(self, kind: str, log: Path, **settings: object) -> None:
+    def __init__(self, command: str, log: Path, **flags: object) -> None:
         self.port = free_port()
         self.starts: list[float] = []  # how long each took until it answered, in seconds
         self._log = log
-        self._arguments = [kind, json.dumps({**settings, "port": self.port})]
+        self._arguments = [command, f"--port={self.port}"]
+        self._arguments += [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
