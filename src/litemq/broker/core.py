@@ -125,11 +125,13 @@ class Broker:
 
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""
+        self._sending.gone(caller)
         self._pulling.gone(caller)
         self._groups.gone(caller)
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._sending.close()
         self._pulling.close()
         for task in self._tasks:
             task.cancel()

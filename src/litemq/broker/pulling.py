@@ -1,14 +1,14 @@
 """Reads: a pull that finds nothing waits until its queue has grown, or its time is over.
 
-What is in memory is read at once; what is not is read by the store's own threads. A caller that does not take its answers gets no more of
-them: its pulls wait until it does.
+What is in memory is read at once; what is not is read by the store's own threads, one pull of a caller after another. A caller that does not
+take its answers gets no more of them: its pulls wait until it does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import Final
 
 from litemq.broker.caller import Caller
@@ -49,6 +49,7 @@ class Pulling:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
         self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
+        self._cold: dict[Caller, deque[_Pull]] = {}  # what was read and cannot be sent yet takes memory: so one at a time
         self._reading: set[asyncio.Task[None]] = set()
 
     @property
@@ -59,7 +60,7 @@ class Pulling:
     def offer(self, caller: Caller, frame: Frame, request: PullRequest, topic_id: int) -> None:
         """Take a request; it is answered when there is something, or when it has waited for long enough."""
         limits = self._limits
-        if len(self._of_caller.get(caller, ())) >= limits.max_waiting_pulls:
+        if len(self._of_caller.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
             raise OverloadedError(
                 f"{limits.max_waiting_pulls} pulls of this client wait already: take their answers first", _RETRY_AFTER_MS
             )
@@ -97,9 +98,12 @@ class Pulling:
             return True
         if found is None:
             self._forget(pull)
-            task = self._loop.create_task(self._read_cold(pull))
-            self._reading.add(task)
-            task.add_done_callback(self._reading.discard)
+            waiting = self._cold.get(pull.caller)
+            if waiting is None:
+                self._cold[pull.caller] = deque([pull])
+                self._read_next(pull.caller)
+            else:
+                waiting.append(pull)
             return True
         if not found:
             return False
@@ -111,6 +115,20 @@ class Pulling:
         if not self._try(pull):
             self._answer(pull, b"")
 
+    def _read_next(self, caller: Caller) -> None:
+        """Read what a caller asked for first, once it takes its answers."""
+        waiting = self._cold.get(caller)
+        if waiting is None:
+            return  # it has gone
+        if not waiting:
+            del self._cold[caller]
+        elif not caller.has_room:
+            caller.when_room(lambda: self._read_next(caller))
+        else:
+            task = self._loop.create_task(self._read_cold(waiting.popleft()))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
     async def _read_cold(self, pull: _Pull) -> None:
         try:
             found = await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
@@ -118,6 +136,8 @@ class Pulling:
             self._fail(pull, error)
         else:
             self._answer(pull, found)
+        finally:
+            self._read_next(pull.caller)
 
     def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
         self._forget(pull)
@@ -176,6 +196,7 @@ class Pulling:
         """Nobody waits for the answers any more."""
         for pull in list(self._of_caller.get(caller, ())):
             self._forget(pull)
+        self._cold.pop(caller, None)
 
     def close(self) -> None:
         """Tell all who wait that there is nothing."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.fairness import FREE_BYTES, Lines
 from litemq.broker.quotas import Quotas
 from litemq.errors import (
     InvalidArgumentError,
@@ -89,11 +90,13 @@ class Sending:
     def __init__(self, store: Store, limits: BrokerLimits, quotas: Quotas, grown: Callable[[list[QueueKey], int], None]) -> None:
         """``grown`` is told which queues have new messages, and up to which log offset."""
         self._store = store
-        self._max_unconfirmed_bytes = limits.max_unconfirmed_bytes
+        self._lines = Lines(limits.max_unconfirmed_bytes)
+        self._is_behind = False  # somebody waits in line until the disk has caught up
         self._quotas = quotas
         self._grown = grown
         self._loop = asyncio.get_running_loop()
         self._gathered: dict[int, list[Request]] = {}
+        self._gathered_bytes = 0
         self._end = 0
 
     def offer(self, caller: Caller, frame: Frame, topic_id: int, queue_id: int) -> None:
@@ -104,9 +107,20 @@ class Sending:
                 self._loop.call_soon(self._append_all)
             gathered = self._gathered[topic_id] = []
         gathered.append((caller, frame, queue_id))
+        self._gathered_bytes += len(frame[4])
 
     def _append_all(self) -> None:
         gathered, self._gathered = self._gathered, {}
+        size, self._gathered_bytes = self._gathered_bytes, 0
+        unconfirmed = max(0, self._end - self._store.confirm_offset)
+        if unconfirmed + size > FREE_BYTES or not self._lines.is_empty:
+            gathered = self._in_turn(gathered, unconfirmed)
+        self._append_gathered(gathered)
+        if not self._lines.is_empty and not self._is_behind:
+            self._is_behind = True
+            self._store.when_confirmed(self._end, self._confirmed)
+
+    def _append_gathered(self, gathered: dict[int, list[Request]]) -> None:
         for topic_id, requests in gathered.items():
             try:
                 self._append_of_topic(topic_id, requests)
@@ -116,10 +130,52 @@ class Sending:
                 _LOG.exception("an append failed")
                 _refuse_all(requests, StoreFailedError("the broker could not append this, or does not know; its log says why"))
 
+    def _in_turn(self, gathered: dict[int, list[Request]], unconfirmed: int) -> dict[int, list[Request]]:
+        """The disk is behind: those that need not wait. Some others stand in line, and the rest are told to come again."""
+        now = self._loop.time()
+        lines = self._lines
+        passing: dict[int, list[Request]] = {}
+        for topic_id, requests in gathered.items():
+            for caller, frame, queue_id in requests:
+                size = len(frame[4])
+                if lines.may_pass(caller, size, unconfirmed, now):
+                    unconfirmed += size
+                    passing.setdefault(topic_id, []).append((caller, frame, queue_id))
+                elif not lines.join((caller, frame, topic_id, queue_id)):
+                    caller.refuse(frame, self._overloaded(unconfirmed))
+        return passing
+
+    def _overloaded(self, unconfirmed: int) -> OverloadedError:
+        waiting = (unconfirmed + self._lines.size) / (1 << 20)
+        return OverloadedError(f"{waiting:.0f} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
+
+    def _confirmed(self, failure: LiteMQError | None) -> None:
+        # In a turn of its own: what is appended then may be confirmed at once.
+        self._loop.call_soon(self._caught_up, failure)
+
+    def _caught_up(self, failure: LiteMQError | None) -> None:
+        """The disk has, or never will: those in line are next."""
+        if failure is not None:
+            for caller, frame, _, _ in self._lines.clear():
+                caller.refuse(frame, failure)
+        gathered: dict[int, list[Request]] = {}
+        for caller, frame, topic_id, queue_id in self._lines.caught_up(self._loop.time()):
+            gathered.setdefault(topic_id, []).append((caller, frame, queue_id))
+        self._append_gathered(gathered)
+        self._is_behind = not self._lines.is_empty
+        if self._is_behind:
+            self._store.when_confirmed(self._end, self._confirmed)
+
+    def gone(self, caller: Caller) -> None:
+        """Nobody waits for the answers any more: what is not appended yet will not be."""
+        self._lines.forget(caller)
+
+    def close(self) -> None:
+        """Those in line are told that they were not taken."""
+        for caller, frame, _, _ in self._lines.clear():
+            caller.refuse(frame, OverloadedError("the broker is stopping: send again", _RETRY_AFTER_MS))
+
     def _append_of_topic(self, topic_id: int, requests: list[Request]) -> None:
-        unconfirmed = self._end - self._store.confirm_offset
-        if unconfirmed > self._max_unconfirmed_bytes:
-            raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
         turn = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
         if not turn.frames:
             return

@@ -222,13 +222,7 @@ class AsyncClient:
         waiting: list[asyncio.Future[SendReceipt]] = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            await engine.wait_for_room()
-            try:
-                waiting.append(self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability))
-            except LiteMQError as reason:  # this one cannot be sent, and the others can
-                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-                refused.set_exception(reason)
-                waiting.append(refused)
+            waiting.append(await self._post_patiently(engine, topic, each, durability))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
@@ -237,6 +231,20 @@ class AsyncClient:
             error.add_note(f"{len(receipts)} of {len(outcomes)} messages were stored; not those with the numbers {failed[:20]}")
             raise error
         return receipts
+
+    async def _post_patiently(
+        self, engine: Backend, topic: str, each: OutgoingMessage, durability: DurabilityName | None
+    ) -> asyncio.Future[SendReceipt]:
+        """Hand over a message of a batch once there is room; where it cannot be sent, the others can."""
+        while True:
+            try:
+                return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
+            except BufferFullError:
+                await engine.wait_for_room()
+            except LiteMQError as reason:
+                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+                refused.set_exception(reason)
+                return refused
 
     async def flush(self) -> None:
         """Wait until everything that was sent before is stored or has failed."""

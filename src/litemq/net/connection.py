@@ -1,12 +1,14 @@
 """One TCP connection, seen from either side: frames in, frames out.
 
 What is to be sent is gathered, and written once a turn of the event loop. While the peer does not read what it was sent, nothing more is
-taken from it: its requests wait in its own memory, not in ours.
+taken from it: its requests wait in its own memory, not in ours. Nor is it while it has more to ask than a moment's work: then others have
+their turn first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -17,7 +19,9 @@ __all__ = ["Connection"]
 
 # So much may wait to be sent before reading stops: a full pull, and as much again.
 _MOST_UNSENT_BYTES: Final = 4 << 20
-_FRAMES_AT_ONCE: Final = 256
+_FEWEST_FRAMES: Final = 16
+_MOST_FRAMES: Final = 256
+_LONGEST_TURN_S: Final = 0.001
 _FIRST_GUESS_BYTES: Final = _MOST_UNSENT_BYTES // 16
 
 Bytes = bytes | bytearray | memoryview
@@ -43,7 +47,9 @@ class Connection(asyncio.Protocol):
         self._unsent: list[Bytes] = []
         self._unsent_bytes = 0
         self._answer_bytes = _FIRST_GUESS_BYTES  # how large an answer is, by the last ones: so many requests are handed over as find room
+        self._at_once = _MOST_FRAMES  # how many requests are handed over together: fewer, where they are much work
         self._stuck = False  # the peer does not read
+        self._resting = False  # others have their turn
         self._resumed: list[Callable[[], None]] = []  # who waits for that to end
         self._reason: LiteMQError | None = None
         self.heard_at = self._loop.time()
@@ -69,8 +75,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._stuck = False
         self._deliver()
-        if self._transport is not None and not self._stuck and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._listen()
         while self._resumed and self.has_room:
             self._resumed.pop(0)()
 
@@ -88,17 +93,28 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def is_torn(self) -> bool:
+        """Whether the peer has begun a frame that has not come to its end, and nothing here keeps it from going on."""
+        return self._reader.buffered > 0 and self.has_room and not self._resting
+
+    @property
     def peer(self) -> str:
         """Who is at the other end."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "nobody")
 
+    @property
+    def _may_deliver(self) -> bool:
+        return self.has_room and not self._resting and self.is_open
+
     def _deliver(self) -> None:
-        """Hand over what has arrived, as long as the answers find room."""
-        while not self._stuck and self._unsent_bytes < _MOST_UNSENT_BYTES and self.is_open:
+        """Hand over what has arrived, as long as the answers find room, and others need not wait for long."""
+        began = time.monotonic()  # the loop's own clock stands still meanwhile
+        until = began + _LONGEST_TURN_S
+        while self._may_deliver:
             before = self._unsent_bytes
             try:
-                frames = self._reader.frames(max(1, min(_FRAMES_AT_ONCE, (_MOST_UNSENT_BYTES - before) // self._answer_bytes)))
+                frames = self._reader.frames(max(1, min(self._at_once, (_MOST_UNSENT_BYTES - before) // self._answer_bytes)))
             except ProtocolError as error:
                 self.close(error)
                 return
@@ -107,6 +123,31 @@ class Connection(asyncio.Protocol):
             self._received(self, frames)
             answered = max(0, self._unsent_bytes - before)
             self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
+            now = time.monotonic()
+            if now - began > _LONGEST_TURN_S:
+                self._at_once = max(_FEWEST_FRAMES, self._at_once // 2)
+            elif self._at_once < _MOST_FRAMES:
+                self._at_once *= 2
+            began = now
+            if now > until and self._reader.buffered:
+                self.rest_for(0)
+
+    def rest_for(self, seconds: float) -> None:
+        """Take nothing from the peer for a while: it asks for more than there is."""
+        if self._transport is not None and not self._transport.is_closing() and not self._resting:
+            self._resting = True
+            self._transport.pause_reading()
+            self._loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self._deliver()
+        self._listen()
+
+    def _listen(self) -> None:
+        """Take more from the peer, if nothing speaks against it."""
+        if self._transport is not None and not self._stuck and not self._resting and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def send(self, correlation: int, opcode: int, flags: int, header: bytes, attachment: Bytes = b"") -> None:
         """Send a frame, together with all others of this turn. Once the connection has ended, nothing happens."""

@@ -13,10 +13,11 @@ import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, ProtocolError, UnsupportedVersionError
+from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, UnsupportedVersionError
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import encode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
@@ -26,6 +27,7 @@ from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 __all__ = ["FrameServer", "ServerLimits", "Session"]
 
 _LOG = logging.getLogger(__name__)
+_REST_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class ServerLimits:
 
     max_frame_bytes: int = 16 << 20
     max_connections: int = 10_000
-    handshake_timeout_ms: int = 5_000
+    handshake_timeout_ms: int = 5_000  # also for the rest of a frame that has begun
     idle_timeout_ms: int = 120_000
 
 
@@ -70,7 +72,9 @@ class Session:
         self._connection.send_frames(pack_sent_answers(correlations, queue_offsets, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        """Answer a request with an error."""
+        """Answer a request with an error. Whoever asks for too much is not listened to for a moment: refusing is work, too."""
+        if isinstance(error, OverloadedError):
+            self._connection.rest_for(_REST_S)
         self._connection.send(frame[0], frame[1], Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
 
@@ -167,7 +171,8 @@ class FrameServer:
         )
 
     async def _sweep(self) -> None:
-        """End the connections that never said who they are, and those that have been silent for too long."""
+        """End the connections that never said who they are, those that stopped in the middle of a frame, which takes memory, and those
+        that have been silent for too long."""
         loop = asyncio.get_running_loop()
         handshake, idle = self._limits.handshake_timeout_ms / 1000, self._limits.idle_timeout_ms / 1000
         while True:
@@ -176,6 +181,8 @@ class FrameServer:
             for connection, session in list(self._sessions.items()):
                 if session.hello is None and now - session.begun_at > handshake:
                     connection.abort(ProtocolError(f"{session.peer} did not say HELLO within {handshake:g} s"))
+                elif connection.is_torn and now - connection.heard_at > handshake:
+                    connection.abort(ProtocolError(f"{session.peer} stopped in the middle of a frame for {handshake:g} s"))
                 elif now - connection.heard_at > idle:
                     connection.abort(ConnectionLostError(f"{session.peer} was silent for {idle:g} s"))
 

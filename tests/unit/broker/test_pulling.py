@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +105,45 @@ def test_what_is_not_in_memory_is_read_from_disk(tmp_path: Path, monkeypatch: py
             await ann.send(records(5))
             monkeypatch.setattr(broker._store, "read_if_hot", lambda *_: None)
             assert _offsets(await _pull(ann)) == [0, 1, 2, 3, 4]
+
+    asyncio.run(main())
+
+
+def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with running_broker("disk", tmp_path, BrokerLimits(max_waiting_pulls=20)) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(records(5))
+            reads = most = 0
+            pull = broker._store.pull
+
+            async def counted(*arguments: Any) -> bytes | memoryview:
+                nonlocal reads, most
+                reads += 1
+                most = max(most, reads)
+                try:
+                    await asyncio.sleep(0.001)
+                    return await pull(*arguments)
+                finally:
+                    reads -= 1
+
+            monkeypatch.setattr(broker._store, "pull", counted)
+            monkeypatch.setattr(broker._store, "read_if_hot", lambda *_: None)
+            answers = await asyncio.gather(*(_pull(ann) for _ in range(30)), return_exceptions=True)
+            refused = [answer for answer in answers if isinstance(answer, OverloadedError)]
+            assert most == 1
+            assert len(refused) == 30 - 1 - 20, "they wait without end"
+            assert not broker._pulling._cold
+
+            waiting = [asyncio.ensure_future(_pull(ann)) for _ in range(10)]
+            while not broker._pulling._cold:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            broker.gone(ann.channel)
+            await asyncio.sleep(0.05)
+            assert sum(1 for answer in waiting if answer.done()) <= 1, "somebody reads for one who has gone"
+            for answer in waiting:
+                answer.cancel()
 
     asyncio.run(main())
 

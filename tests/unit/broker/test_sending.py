@@ -203,15 +203,53 @@ def test_more_than_the_disk_can_take_is_put_off(tmp_path: Path) -> None:
         async with running_broker("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=1)) as broker:
             ann = Asking(broker)
             await ann.create()
-            level = Durability.MEMORY
-            outcomes: list[object] = []
-            for _ in range(200):
-                outcomes += await asyncio.gather(ann.send(records(level=level, body=bytes(100_000))), return_exceptions=True)
+            large = records(level=Durability.MEMORY, body=bytes(100_000))
+            outcomes = await asyncio.gather(*(ann.send(large) for _ in range(200)), return_exceptions=True)
             refused = [outcome for outcome in outcomes if isinstance(outcome, LiteMQError)]
-            assert refused
+            assert 0 < len(refused) < 200
             for error in refused:
                 assert isinstance(error, OverloadedError)
                 assert error.retry_after_ms > 0
+            assert (await ann.send(large)).queue_offset == 200 - len(refused)
+
+    asyncio.run(main())
+
+
+def test_nobody_waits_for_one_who_sends_too_much(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_broker("disk", tmp_path) as broker:
+            ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
+            await ann.create()
+            large = records(body=bytes(100_000))
+            flood = [asyncio.ensure_future(ann.send(large)) for _ in range(20)]
+            await bob.send(records())  # from now on it is known that somebody else is here
+            flood += [asyncio.ensure_future(ann.send(large)) for _ in range(300)]
+            await asyncio.sleep(0)
+            await bob.send(records())
+            assert sum(1 for sent in flood if not sent.done()) > 150, "most of the flood was appended before"
+            receipts = await asyncio.gather(*flood)
+            offsets = [receipt.queue_offset for receipt in receipts]
+            assert offsets == sorted(offsets)
+
+    asyncio.run(main())
+
+
+def test_what_waits_in_line_goes_with_its_caller(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_broker("disk", tmp_path) as broker:
+            ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
+            await ann.create()
+            flood = [asyncio.ensure_future(ann.send(records(body=bytes(100_000)))) for _ in range(20)]
+            await bob.send(records())
+            flood += [asyncio.ensure_future(ann.send(records(body=bytes(100_000)))) for _ in range(100)]
+            while broker._sending._lines.size < 5_000_000:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            broker.gone(ann.channel)
+            for _ in range(100):
+                last = await bob.send(records())
+            assert last.queue_offset < 101 + 100, "what nobody waits for was appended"
+            for sent in flood:
+                sent.cancel()
 
     asyncio.run(main())
 

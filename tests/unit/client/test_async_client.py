@@ -200,6 +200,15 @@ def test_sends_go_on_without_a_nameserver() -> None:
     run(test)
 
 
+def test_a_batch_may_be_larger_than_the_buffer() -> None:
+    async def test(cluster: LocalCluster) -> None:
+        async with cluster.client(buffer_bytes=64 * 1024, max_batch_bytes=16 * 1024) as mq:
+            receipts = await mq.send_batch("orders", [bytes(10_000)] * 100)  # its topic's route is not known yet
+            assert len(receipts) == 100
+
+    run(test)
+
+
 def test_a_full_buffer_waits_or_raises() -> None:
     async def test(cluster: LocalCluster) -> None:
         async with cluster.client(buffer_bytes=64 * 1024, max_batch_bytes=16 * 1024, shutdown_timeout_ms=50) as mq:

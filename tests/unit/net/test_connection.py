@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,6 +11,7 @@ from litemq.errors import (
     ConnectionLostError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
+    OverloadedError,
     ProtocolError,
     RecordFormatError,
     RemoteError,
@@ -23,7 +25,7 @@ from litemq.net.frame import Frame, FrameReader, frame_prefix
 from litemq.net.server import FrameServer, ServerLimits, Session
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-ECHO, FAIL, NEVER, LARGE, LATER, NOW = 100, 101, 102, 103, 104, 105
+ECHO, FAIL, NEVER, LARGE, LATER, NOW, TOO_MUCH, SLOW = range(100, 108)
 
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
@@ -55,6 +57,11 @@ class Echo:
                     session.answer(frame, frame.header, frame.attachment)
                 case 101:
                     session.refuse(frame, OffsetOutOfRangeError("nothing there") if frame.header == b"1" else RecordFormatError("crc", 5))
+                case 106:
+                    session.refuse(frame, OverloadedError("too much", 20))
+                case 107:
+                    time.sleep(0.0005)
+                    session.answer(frame, b"")
                 case 103:
                     self.answered_bytes += 1 << 20
                     session.answer(frame, b"", bytes(1 << 20))
@@ -185,6 +192,56 @@ def test_silence_ends_a_connection_and_pings_keep_it() -> None:
         pinging.close()
 
     _run(test, handshake_timeout_ms=100, idle_timeout_ms=250)
+
+
+def test_who_asks_for_much_work_lets_others_have_their_turn() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        greedy = await Peer.connect(host, port, client_id="greedy")
+        other = await Peer.connect(host, port, client_id="other")
+        answers = [greedy.ask(SLOW, b"") for _ in range(1000)]
+        await asyncio.sleep(0.01)
+        for _ in range(3):
+            await other.request(ECHO, b"", timeout=5)
+        assert sum(1 for answer in answers if answer.done()) < 900, "the other waited for everything"
+        await asyncio.gather(*answers)
+        greedy.close()
+        other.close()
+
+    _run(test)
+
+
+def test_who_asks_for_too_much_is_not_listened_to_for_a_moment() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        peer = await Peer.connect(host, port, client_id="greedy")
+        with pytest.raises(OverloadedError):
+            await peer.ask(TOO_MUCH, b"")
+        begin = time.monotonic()
+        await peer.ask(ECHO, b"")
+        assert time.monotonic() - begin > 0.01
+        begin = time.monotonic()
+        await asyncio.gather(*(peer.ask(ECHO, b"") for _ in range(10)))
+        assert time.monotonic() - begin < 1
+        peer.close()
+
+    _run(test)
+
+
+def test_who_stops_in_the_middle_of_a_frame_is_not_waited_for() -> None:
+    async def test(_echo: Echo, host: str, port: int) -> None:
+        hello = Hello(least_version=1, most_version=1, client_id="torn").SerializeToString()
+        greeting = frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello
+        idle, idle_writer = await asyncio.open_connection(host, port)
+        idle_writer.write(greeting)
+        torn, torn_writer = await asyncio.open_connection(host, port)
+        torn_writer.write(greeting + frame_prefix(1, ECHO, 0, 0, 1000) + bytes(500))
+        await asyncio.wait_for(torn.read(), 5)
+        await asyncio.wait_for(idle.read(1), 5)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(idle.read(-1), 0.3)  # who is silent between frames has longer
+        torn_writer.close()
+        idle_writer.close()
+
+    _run(test, handshake_timeout_ms=100, idle_timeout_ms=60_000)
 
 
 def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:

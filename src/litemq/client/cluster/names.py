@@ -54,9 +54,9 @@ class Names:
                 broker.name: BrokerPlace(broker.name, broker.host, broker.port, broker.queues, Durability(broker.default_durability))
                 for broker in answer.brokers
             }
-            missing = [] if known is None else [broker for broker in known.brokers if broker.name not in brokers]
-            if missing:
-                brokers |= await self._silent(topic, missing)
+            # A route without the silent would send their keys elsewhere, and back when they return: the first one is asked for with them.
+            if known is None or any(broker.name not in brokers for broker in known.brokers):
+                brokers = await self._silent(topic) | brokers
         except (ConnectionLostError, RequestTimeoutError) as error:
             if known is not None:
                 _LOG.debug("the route of %s is as it was: %s", topic, error)
@@ -68,14 +68,17 @@ class Names:
         self._routes[topic] = route
         return route
 
-    async def _silent(self, topic: str, missing: list[BrokerPlace]) -> dict[str, BrokerPlace]:
-        """Those that left the routes only because they are silent: they keep their queues, and what is bound to them waits."""
-        states = {state.facts.name: state for state in await self.brokers()}
+    async def _silent(self, topic: str) -> dict[str, BrokerPlace]:
+        """Those that may have left the routes only because they are silent: they keep their queues, and what is bound to them waits."""
         silent = {}
-        for broker in missing:
-            state = states.get(broker.name)
-            if state is not None and not state.alive and any(entry.topic == topic for entry in state.facts.topics):
-                silent[broker.name] = broker._replace(alive=False)
+        for state in await self.brokers():
+            facts = state.facts
+            queues = next((entry.queues for entry in facts.topics if entry.topic == topic), 0)
+            if queues:
+                # One that is alive by now came back after the route was told.
+                silent[facts.name] = BrokerPlace(
+                    facts.name, facts.host, facts.port, queues, Durability(facts.default_durability), alive=state.alive
+                )
         return silent
 
     async def brokers(self) -> list[BrokerState]:

@@ -1,0 +1,133 @@
+"""Two brokers that are killed in turn, again and again, under load: nothing acknowledged is lost, repeated, or out of order.
+
+``LITEMQ_CHAOS_SECONDS`` says for how long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from litemq.net.event_loop import run
+from support.chaos_load import ChaosLoad, running
+from support.history import Outcome, problems
+from support.processes import ServerProcess
+
+SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
+BETWEEN_KILLS: Final = 3.0
+SETTLE: Final = 60.0
+
+
+@contextlib.contextmanager
+def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
+    """A NameServer with its defaults, and two brokers."""
+    with contextlib.ExitStack() as stack:
+        names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=str(directory / "names")))
+        brokers = {
+            name: stack.enter_context(
+                ServerProcess(
+                    "broker",
+                    directory / f"{name}.log",
+                    broker_id=name,
+                    broker_name=name,
+                    nameservers=[names.address],
+                    data_path=str(directory / name),
+                    file_size=64 << 20,
+                )
+            )
+            for name in ("a", "b")
+        }
+        yield names, brokers
+
+
+async def kill_in_turn(brokers: dict[str, ServerProcess], seconds: float) -> int:
+    """One every few seconds, which is started again at once; gives how many were. One that is not back yet is waited for."""
+    until = time.monotonic() + seconds
+    kills = 0
+    names = sorted(brokers)
+    while time.monotonic() + BETWEEN_KILLS <= until:
+        await asyncio.sleep(BETWEEN_KILLS)
+        broker = brokers[names[kills % len(names)]]
+        await until_ready(broker)
+        broker.kill()
+        broker.start()
+        kills += 1
+    await until_ready(*brokers.values())
+    return kills
+
+
+async def until_ready(*servers: ServerProcess) -> None:
+    for server in servers:
+        while not server.is_ready:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def report(title: str, load: ChaosLoad, **more: str) -> None:
+    history = load.history
+    figures = {
+        "sent": f"{len(history.outcomes):,}",
+        "acked": f"{history.count(Outcome.ACKED):,}",
+        "unknown": f"{history.count(Outcome.UNKNOWN):,}",
+        "refused": f"{history.count(Outcome.REFUSED):,}",
+        "in the log": f"{len(history.log):,}",
+        "delivered again": f"{history.repeated:,}",
+        "longest without an ack": ", ".join(f"{broker} {gap:.2f} s" for broker, gap in sorted(load.acks.longest.items())),
+        "longest without a delivery": ", ".join(f"{group} {gap:.2f} s" for group, gap in sorted(load.arrivals.longest.items())),
+        **more,
+    }
+    print(f"\n{title}", *(f"  {name:<28}{figure}" for name, figure in figures.items()), sep="\n")  # noqa: T201
+    for error in sorted(set(load.errors))[:5]:
+        print(f"  {load.errors.count(error)} x {error}")  # noqa: T201
+
+
+@pytest.mark.skipif(SECONDS < 2 * BETWEEN_KILLS, reason="too short for a kill of each")
+def test_kill_brokers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with cluster(tmp_path) as (names, brokers):
+            load = ChaosLoad(f"litemq://{names.address}")
+            async with running(load, lives=5, settle=SETTLE):
+                kills = await kill_in_turn(brokers, SECONDS)
+            starts = [seconds for broker in brokers.values() for seconds in broker.starts[1:]]
+            report(f"brokers killed {kills} times in {SECONDS:g} s", load, started_again=f"{max(starts):.2f} s at most")
+            assert problems(load.history) == []
+            assert load.history.count(Outcome.ACKED) > 100 * SECONDS
+
+    run(scenario())
+
+
+def test_kill_nameserver(tmp_path: Path) -> None:
+    """Sends and deliveries go on without it; it comes back; and then everything at once."""
+
+    async def scenario() -> None:
+        with cluster(tmp_path) as (names, brokers):
+            load = ChaosLoad(f"litemq://{names.address}")
+            async with running(load, lives=3600, settle=SETTLE):
+                await asyncio.sleep(1)
+                names.kill()
+                before = load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
+                await asyncio.sleep(SECONDS / 3)
+                after = load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
+                without = max((*load.acks.longest.values(), *load.arrivals.longest.values()))
+                brokers["a"].kill()  # and a broker comes back while nobody can be asked where it is
+                brokers["a"].start()
+                await asyncio.sleep(SECONDS / 3)
+                for server in (names, *brokers.values()):
+                    server.kill()
+                for server in (names, *brokers.values()):
+                    server.start()
+                await until_ready(names, *brokers.values())
+                await asyncio.sleep(SECONDS / 6)
+            report("NameServer killed, then everything", load, longest_without_nameserver=f"{without:.2f} s")
+            assert problems(load.history) == []
+            assert after[0] - before[0] > 100 * SECONDS / 3
+            assert after[1] - before[1] > 100 * SECONDS / 3
+            assert without < 2, "sends or deliveries waited for the NameServer"
+
+    run(scenario())

@@ -1,0 +1,161 @@
+"""Producers and consumers that write down what they see, and go on whatever happens to the servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from litemq.client.async_client import AsyncClient
+from litemq.client.config import DurabilityName
+from litemq.client.messages import Message, SendReceipt
+from litemq.errors import LiteMQError, SendOutcomeUnknownError
+from support.history import History, Name
+
+TOPIC: Final = "orders"
+IN_FLIGHT: Final = 64
+_KEYS: Final = 8
+_UNACKED: Final = 50  # a consumer leaves so many behind, which come again
+
+
+@dataclass
+class Gaps:
+    """The longest time without something, by whatever it is counted for."""
+
+    last: dict[str, float] = field(default_factory=dict)
+    longest: dict[str, float] = field(default_factory=dict)
+
+    def tick(self, what: str) -> None:
+        now = time.monotonic()
+        self.longest[what] = max(self.longest.get(what, 0.0), now - self.last.get(what, now))
+        self.last[what] = now
+
+
+@dataclass
+class ChaosLoad:
+    """Everything that runs against a cluster, with the history that it makes."""
+
+    url: str
+    history: History = field(default_factory=History)
+    acks: Gaps = field(default_factory=Gaps)  # by broker
+    arrivals: Gaps = field(default_factory=Gaps)  # by group
+    errors: list[str] = field(default_factory=list)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def client(self, **settings: int) -> AsyncClient:
+        return AsyncClient(self.url, shutdown_timeout_ms=10_000, **settings)  # type: ignore[arg-type]
+
+    # Sending ------------------------------------------------------------------------------------------------------------------
+
+    async def produce(self, producer: int, *, durability: DurabilityName, pause: float, one_by_one: bool) -> None:
+        """Keep so many on their way until it is over; every ninth has no key."""
+        free = asyncio.Semaphore(IN_FLIGHT)
+        async with self.client(max_batch_messages=1 if one_by_one else 1024) as mq:
+            number = 0
+            while not self.stopping.is_set():
+                await free.acquire()
+                key = number % (_KEYS + 1)
+                self._send(mq, Name(producer, f"k{key}" if key < _KEYS else "", number), durability, free)
+                number += 1
+                if number % IN_FLIGHT == 0:
+                    await asyncio.sleep(pause)
+            await mq.flush()
+
+    def _send(self, mq: AsyncClient, name: Name, durability: DurabilityName, free: asyncio.Semaphore) -> None:
+        self.history.begin(name)
+        try:
+            sent = mq.send_nowait(TOPIC, name.to_bytes() + b" " * 100, ordering_key=name.key, durability=durability)
+        except LiteMQError as error:
+            self._failed(name, error)
+            free.release()
+            return
+
+        def done(sent: asyncio.Future[SendReceipt]) -> None:
+            free.release()
+            error = sent.exception()
+            if error is None:
+                receipt = sent.result()
+                self.history.acked(name, (receipt.broker, receipt.queue_id, receipt.queue_offset))
+                self.acks.tick(receipt.broker)
+            else:
+                self._failed(name, error)
+
+        sent.add_done_callback(done)
+
+    def _failed(self, name: Name, error: BaseException) -> None:
+        self.errors.append(f"{type(error).__name__}: {error}")
+        if not isinstance(error, SendOutcomeUnknownError):
+            self.history.refused(name)
+
+    # Consuming ----------------------------------------------------------------------------------------------------------------
+
+    async def consume(self, group: str, lives: float) -> None:
+        """Read for a group until cancelled; each consumer lives for so long, and leaves some messages to the next."""
+        life = 0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(lives):
+                    await self._consume_once(group, life)
+            life += 1
+
+    async def _consume_once(self, group: str, life: int) -> None:
+        unacked: list[Message] = []
+        async with self.client() as mq, mq.consumer(TOPIC, group_id=group) as consumer:
+            async for message in consumer:
+                self.history.delivered(group, life, *_seen(message))
+                self.arrivals.tick(group)
+                unacked.append(message)
+                if len(unacked) >= 2 * _UNACKED:
+                    for done in unacked[:_UNACKED]:
+                        await done.ack()
+                    del unacked[:_UNACKED]
+
+    async def read_log(self) -> None:
+        """What is in the log now, by the reader that anybody may use."""
+        self.history.log.clear()
+        async with self.client() as mq:
+            async for message in mq.reader(TOPIC, follow=False):
+                self.history.log.append(_seen(message))
+
+    async def wait_until_all_is_seen(self, within: float) -> None:
+        """Until each group was given what is in the log; the checker tells what is missing where that does not happen."""
+        until = time.monotonic() + within
+        stored = {name for name, _ in self.history.log}
+        while any(stored - self.history.seen_by(group).keys() for group in self.history.groups) and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+
+
+@contextlib.asynccontextmanager
+async def running(load: ChaosLoad, *, lives: float, settle: float) -> AsyncIterator[ChaosLoad]:
+    """Producers and consumers of several kinds; after the block they come to an end, and the log is read."""
+    async with load.client() as mq:
+        await mq.admin.create_topic(TOPIC, queues=2)
+    consumers = [
+        asyncio.create_task(load.consume("steady", lives=3600)),
+        asyncio.create_task(load.consume("changing", lives=lives)),
+    ]
+    producers = [
+        asyncio.create_task(load.produce(0, durability="disk", pause=0, one_by_one=True)),
+        asyncio.create_task(load.produce(1, durability="disk", pause=0.02, one_by_one=False)),
+        asyncio.create_task(load.produce(2, durability="memory", pause=0.02, one_by_one=False)),
+    ]
+    try:
+        yield load
+        load.stopping.set()
+        async with asyncio.timeout(settle):
+            await asyncio.gather(*producers)
+        await load.read_log()
+        await load.wait_until_all_is_seen(settle)
+        failed = [task for task in consumers if task.done()]
+        assert not failed, f"a consumer ended: {failed}"
+    finally:
+        for task in (*producers, *consumers):
+            task.cancel()
+        await asyncio.gather(*producers, *consumers, return_exceptions=True)
+
+
+def _seen(message: Message) -> tuple[Name, tuple[str, int, int]]:
+    return Name.from_bytes(message.body), (message.broker, message.queue_id, message.queue_offset)

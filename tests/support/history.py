@@ -1,0 +1,171 @@
+"""What happened to a cluster, written down while it happened, and what must hold of it whatever was killed in between.
+
+A *place* is (broker, queue, offset). Messages carry a name that says who sent them under which key, and as which of them; the name is all
+that is compared. No I/O: histories may be made by hand, and the bad ones are how the checker is tested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+Place = tuple[str, int, int]
+
+
+class Name(NamedTuple):
+    """One message: the so-manyth of a producer under a key. Without a key, its order is nobody's business."""
+
+    producer: int
+    key: str
+    number: int
+
+    def to_bytes(self) -> bytes:
+        return f"{self.producer}/{self.key}/{self.number}".encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Name:
+        producer, key, number = body.split(b" ", 1)[0].decode().split("/")
+        return cls(int(producer), key, int(number))
+
+
+class Outcome(Enum):
+    """How a send ended, as its producer was told."""
+
+    ACKED = "acked"
+    UNKNOWN = "unknown"  # it may be stored or not; also while nobody has been told
+    REFUSED = "refused"  # it is not stored
+
+
+@dataclass
+class History:
+    """Everything that was seen. ``log`` is what a reader found in the end, queue by queue."""
+
+    outcomes: dict[Name, Outcome] = field(default_factory=dict)
+    receipts: dict[Name, Place] = field(default_factory=dict)
+    # By consumer (its group, and the how-manyth that reads for it), in the order in which they came.
+    deliveries: dict[tuple[str, int], list[tuple[Name, Place]]] = field(default_factory=lambda: defaultdict(list))
+    log: list[tuple[Name, Place]] = field(default_factory=list)
+
+    def begin(self, name: Name) -> None:
+        assert name not in self.outcomes, f"{name} was sent before: the history is of no use"
+        self.outcomes[name] = Outcome.UNKNOWN
+
+    def acked(self, name: Name, place: Place) -> None:
+        self.outcomes[name] = Outcome.ACKED
+        self.receipts[name] = place
+
+    def refused(self, name: Name) -> None:
+        self.outcomes[name] = Outcome.REFUSED
+
+    def delivered(self, group: str, life: int, name: Name, place: Place) -> None:
+        self.deliveries[group, life].append((name, place))
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(1 for each in self.outcomes.values() if each is outcome)
+
+    @property
+    def groups(self) -> set[str]:
+        return {group for group, _ in self.deliveries}
+
+    def seen_by(self, group: str) -> Counter[Name]:
+        """What a group was given, and how often."""
+        return Counter(name for (of, _), seen in self.deliveries.items() if of == group for name, _ in seen)
+
+    @property
+    def repeated(self) -> int:
+        """Deliveries beyond the first to each group."""
+        return sum(seen.total() - len(seen) for seen in map(self.seen_by, self.groups))
+
+
+def problems(history: History) -> list[str]:
+    """What must not be, of each kind the first few; empty where all is well."""
+    checks = (_lost, _repeated, _came_from_nowhere, _not_as_told, _two_values, _not_delivered, _queue_not_in_order, _key_not_in_order)
+    found: list[str] = []
+    for check in checks:
+        of_kind = list(check(history))
+        found += of_kind[:5]
+        if len(of_kind) > 5:
+            found.append(f"… and {len(of_kind) - 5} more of this kind")
+    return found
+
+
+def _lost(history: History) -> Iterator[str]:
+    """I1: what was acknowledged is in the log."""
+    stored = {name for name, _ in history.log}
+    for name, outcome in history.outcomes.items():
+        if outcome is Outcome.ACKED and name not in stored:
+            yield f"I1: {name} was acknowledged at {history.receipts[name]} and is not in the log"
+
+
+def _repeated(history: History) -> Iterator[str]:
+    """I3: however often it was tried, it is in the log once."""
+    for name, times in Counter(name for name, _ in history.log).items():
+        if times > 1:
+            yield f"I3: {name} is in the log {times} times, at {[place for each, place in history.log if each == name]}"
+
+
+def _came_from_nowhere(history: History) -> Iterator[str]:
+    """What was refused, or never sent, is not in the log."""
+    for name, place in history.log:
+        outcome = history.outcomes.get(name)
+        if outcome is None:
+            yield f"{name} at {place} was never sent"
+        elif outcome is Outcome.REFUSED:
+            yield f"{name} was refused, and is in the log at {place}"
+
+
+def _not_as_told(history: History) -> Iterator[str]:
+    """A receipt says where a message is."""
+    stored = dict(history.log)
+    for name, place in history.receipts.items():
+        if name in stored and stored[name] != place:
+            yield f"{name} has a receipt for {place} and is at {stored[name]}"
+
+
+def _two_values(history: History) -> Iterator[str]:
+    """I2: everybody who reads a place reads the same there."""
+    values: dict[Place, Name] = {}
+    everything: Iterable[Iterable[tuple[Name, Place]]] = (history.log, *history.deliveries.values())
+    for seen in everything:
+        for name, place in seen:
+            if values.setdefault(place, name) != name:
+                yield f"I2: at {place} somebody read {values[place]}, and somebody {name}"
+
+
+def _not_delivered(history: History) -> Iterator[str]:
+    """I1: every group is given all that is in the log, and nothing else."""
+    stored = {name for name, _ in history.log}
+    for group in sorted(history.groups):
+        seen = history.seen_by(group)
+        for name in sorted(stored - seen.keys()):
+            yield f"I1: {name} is in the log, and group {group} never saw it"
+        for name in sorted(seen.keys() - stored):
+            yield f"I2: group {group} saw {name}, which is not in the log"
+
+
+def _queue_not_in_order(history: History) -> Iterator[str]:
+    """One consumer reads a queue forwards, without a gap."""
+    for (group, life), seen in history.deliveries.items():
+        last: dict[tuple[str, int], int] = {}
+        for name, (broker, queue, offset) in seen:
+            before = last.get((broker, queue))
+            if before is not None and offset != before + 1:
+                yield f"I4: consumer {life} of {group} read {name} at offset {offset} of {broker}/{queue} behind offset {before}"
+            last[broker, queue] = offset
+
+
+def _key_not_in_order(history: History) -> Iterator[str]:
+    """I4: what one producer sent under one key is in one queue, in its order."""
+    last: dict[tuple[int, str], tuple[int, tuple[str, int]]] = {}
+    for name, (broker, queue, _) in sorted(history.log, key=lambda entry: entry[1]):
+        if not name.key:
+            continue
+        number, place = last.get((name.producer, name.key), (-1, (broker, queue)))
+        if place != (broker, queue):
+            yield f"I4: key {name.key} of producer {name.producer} is in {place} and in {(broker, queue)}"
+        elif name.number < number:
+            yield f"I4: {name} stands behind number {number} of the same key"
+        last[name.producer, name.key] = (name.number, (broker, queue))

@@ -1,0 +1,184 @@
+"""Clients that behave badly, in a process of their own: ``python hostile.py KIND PORT TOPIC ARGUMENTS``, until its input is closed.
+
+They speak frames over bare sockets, as no client of ours would. In the end each prints what it saw, as JSON.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from litemq.errors import OverloadedError
+from litemq.format.record import RecordTemplate
+from litemq.net.failures import decode_failure
+from litemq.net.frame import Flag, FrameReader, frame_prefix
+from litemq.proto.wire_pb2 import Hello, Opcode, PullRequest, SendAnswer, SendRequest
+from litemq.types import Durability
+
+BODIES: Final = 32  # a flood repeats so many messages, which tell their number
+
+
+def body_of(number: int, size: int) -> bytes:
+    """What the so-manyth message of a flood says."""
+    return b"%02d" % (number % BODIES) * (size // 2)
+
+
+def greeted(port: int, name: str) -> socket.socket:
+    """A connection that has said HELLO, and did not wait for the answer."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    hello = Hello(least_version=1, most_version=1, client_id=name).SerializeToString()
+    connection.sendall(frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello)
+    return connection
+
+
+def input_is_closed(wait: float = 0.0) -> bool:
+    return bool(select.select([sys.stdin], [], [], wait)[0])
+
+
+def never_read(port: int, topic: str, connections: str) -> dict[str, Any]:
+    """Ask for everything there is, as often as the socket takes, and read nothing."""
+    pull = PullRequest(topic=topic, queue_id=0, offset=0, max_messages=10_000, max_bytes=4 << 20).SerializeToString()
+    frame = frame_prefix(1, Opcode.PULL, 0, len(pull)) + pull
+    held: list[socket.socket] = []
+    asked = 0
+    while not input_is_closed(0.2):
+        if len(held) < int(connections):
+            held.append(greeted(port, f"never-reads-{len(held)}"))
+            held[-1].setblocking(False)
+        for connection in held:
+            try:
+                for _ in range(1_000):
+                    asked += connection.send(frame) == len(frame)
+            except OSError:  # full, or ended
+                continue
+    return {"asked": asked}
+
+
+def half_open(port: int, topic: str, connections: str) -> dict[str, Any]:
+    """Some never greet, some greet and fall silent, some stop in the middle of a large message; who is sent away?"""
+    count = int(connections)
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    idle = [greeted(port, f"idle-{number}") for number in range(count)]
+    torn = [greeted(port, f"torn-{number}") for number in range(count)]
+    header = SendRequest(topic=topic, queue_id=0).SerializeToString()
+    for connection in torn:
+        connection.sendall(frame_prefix(1, Opcode.SEND, 0, len(header), 8 << 20) + header + bytes(4 << 20))
+    while not input_is_closed(0.2):
+        pass
+    return {kind: sum(map(_was_ended, connections)) for kind, connections in (("silent", silent), ("idle", idle), ("torn", torn))}
+
+
+def _was_ended(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def flood(port: int, topic: str, level: str, size: str, bytes_per_s: str, most_unanswered: str) -> dict[str, Any]:
+    """Send at a rate, whatever is answered; the answers are read. ``most_unanswered`` bytes at most are on their way; 0: any number."""
+    template = RecordTemplate(topic, reliability=Durability[level.upper()])
+    header = SendRequest(topic=topic, queue_id=0).SerializeToString()
+    records = [template.encode(body_of(n, int(size)), message_id=f"flood-{n}", born_timestamp=1) for n in range(BODIES)]
+    connection = greeted(port, "flood")
+    connection.setblocking(False)
+    rate, window = float(bytes_per_s), int(most_unanswered) or 1 << 62
+    reader = FrameReader(16 << 20)
+    answers: Counter[str] = Counter()
+    acked: list[tuple[int, int]] = []  # offset and number of the message
+    retry_after: set[int] = set()
+    number = sent_bytes = answered_bytes = 0
+    unsent = memoryview(b"")
+    begin = time.monotonic()
+    while not input_is_closed():
+        may_send = unsent or (sent_bytes < (time.monotonic() - begin) * rate and sent_bytes - answered_bytes < window)
+        readable, writable, _ = select.select([connection], [connection] if may_send else [], [], 0.001)
+        if readable:
+            data = connection.recv(1 << 20)
+            if not data:
+                break
+            reader.feed(data)
+            while frames := reader.frames(256):
+                for frame in frames:
+                    if frame.opcode == Opcode.HELLO:
+                        continue
+                    answered_bytes += len(records[0])
+                    if frame.flags & Flag.ERROR:
+                        error = decode_failure(frame.header)
+                        answers[type(error).__name__] += 1
+                        if isinstance(error, OverloadedError):
+                            retry_after.add(error.retry_after_ms)
+                    else:
+                        answers["acked"] += 1
+                        acked.append((SendAnswer.FromString(frame.header).queue_offset, frame.correlation - 1))
+        if writable:
+            try:
+                while True:
+                    if not unsent:
+                        if sent_bytes >= (time.monotonic() - begin) * rate or sent_bytes - answered_bytes >= window:
+                            break
+                        record = records[number % BODIES]
+                        number += 1
+                        unsent = memoryview(frame_prefix(number, Opcode.SEND, 0, len(header), len(record)) + header + record)
+                        sent_bytes += len(record)
+                    unsent = unsent[connection.send(unsent) :]
+            except BlockingIOError:
+                pass
+    return {
+        "seconds": time.monotonic() - begin,
+        "sent_bytes": sent_bytes,
+        "record_bytes": len(records[0]),
+        "answers": answers,
+        "acked": acked,
+        "retry_after_ms": sorted(retry_after),
+    }
+
+
+class Hostile:
+    """One of them, started and ended by the process that it is to disturb."""
+
+    def __init__(self, kind: str, port: int, topic: str, *arguments: object) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, kind, str(port), topic, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def wait_begun(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"begins\n"
+
+    def end(self) -> dict[str, Any]:
+        """What it saw."""
+        output, _ = self._process.communicate(timeout=30)
+        assert self._process.returncode == 0
+        report: dict[str, Any] = json.loads(output)
+        return report
+
+
+KINDS: Final[dict[str, Callable[..., dict[str, Any]]]] = {"never-read": never_read, "half-open": half_open, "flood": flood}
+
+if __name__ == "__main__":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with whoever started it
+    kind, port, *rest = sys.argv[1:]
+    print("begins", flush=True)  # noqa: T201
+    print(json.dumps(KINDS[kind](int(port), *rest)))  # noqa: T201

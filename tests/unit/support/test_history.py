@@ -1,0 +1,150 @@
+"""The checker sees each way in which a history can be wrong."""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.history import History, Name, Outcome, Place, problems
+
+
+def place(offset: int, queue: int = 0, broker: str = "a") -> Place:
+    return broker, queue, offset
+
+
+def name(number: int, key: str = "k", producer: int = 1) -> Name:
+    return Name(producer, key, number)
+
+
+def good() -> History:
+    """Three messages acknowledged, one of which came twice to a second consumer; one unknown and stored, one unknown and not, one refused."""
+    history = History()
+    for number in range(6):
+        history.begin(name(number))
+    for number in range(3):
+        history.acked(name(number), place(number))
+    history.refused(name(5))
+    history.log = [(name(number), place(number)) for number in range(4)]
+    for number in range(3):
+        history.delivered("g", 0, name(number), place(number))
+    for number in range(2, 4):
+        history.delivered("g", 1, name(number), place(number))
+    return history
+
+
+def test_a_good_history_has_no_problems() -> None:
+    history = good()
+    assert problems(history) == []
+    assert [history.count(outcome) for outcome in Outcome] == [3, 2, 1]
+    assert history.repeated == 1
+
+
+def lose(history: History) -> None:
+    del history.log[1]
+
+
+def store_twice(history: History) -> None:
+    history.log.append((name(0), place(4)))
+
+
+def store_what_was_refused(history: History) -> None:
+    history.log.append((name(5), place(4)))
+
+
+def store_what_nobody_sent(history: History) -> None:
+    history.log.append((name(99), place(4)))
+
+
+def tell_another_place(history: History) -> None:
+    history.receipts[name(0)] = place(7)
+
+
+def show_something_else(history: History) -> None:
+    history.deliveries["g", 1][0] = (name(4), place(2))
+
+
+def store_something_else(history: History) -> None:
+    history.log.append((name(4), place(2)))
+
+
+def never_deliver(history: History) -> None:
+    for seen in history.deliveries.values():
+        seen[:] = [entry for entry in seen if entry[0] != name(2)]
+
+
+def never_deliver_what_was_unknown(history: History) -> None:
+    history.deliveries["g", 1].pop()
+
+
+def show_what_is_not_stored(history: History) -> None:
+    history.delivered("g", 1, name(4), place(4))
+
+
+def read_backwards(history: History) -> None:
+    history.deliveries["g", 0][0:2] = reversed(history.deliveries["g", 0][0:2])
+
+
+def read_again(history: History) -> None:
+    history.deliveries["g", 0].append(history.deliveries["g", 0][-1])
+
+
+def pass_by(history: History) -> None:
+    del history.deliveries["g", 0][1]
+    history.delivered("g", 2, name(1), place(1))
+
+
+def change_the_order(history: History) -> None:
+    history.log[0], history.log[1] = (name(1), place(0)), (name(0), place(1))
+
+
+def spread_a_key(history: History) -> None:
+    history.log[3] = (name(3), place(0, queue=1))
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        (lose, "I1: .* acknowledged .* not in the log"),
+        (store_twice, "I3: .* 2 times"),
+        (store_what_was_refused, "was refused, and is in the log"),
+        (store_what_nobody_sent, "never sent"),
+        (tell_another_place, "has a receipt for"),
+        (show_something_else, "I2: at .* somebody read"),
+        (store_something_else, "I2: at .* somebody read"),
+        (never_deliver, "I1: .* never saw it"),
+        (never_deliver_what_was_unknown, "I1: .* never saw it"),
+        (show_what_is_not_stored, "I2: group g saw .* not in the log"),
+        (read_backwards, "I4: consumer 0 of g read"),
+        (read_again, "I4: consumer 0 of g read"),
+        (pass_by, "I4: consumer 0 of g read"),
+        (change_the_order, "I4: .* stands behind number 1"),
+        (spread_a_key, "I4: key k of producer 1 is in"),
+    ],
+)
+def test_each_way_to_be_wrong_is_told(break_it: Callable[[History], None], told: str) -> None:
+    history = good()
+    break_it(history)
+    with pytest.raises(AssertionError, match=told):
+        raise AssertionError("\n".join(problems(history)))
+
+
+def test_without_a_key_order_does_not_matter() -> None:
+    history = History()
+    for number in (0, 1):
+        history.begin(name(number, key=""))
+        history.acked(name(number, key=""), place(1 - number))
+    history.log = [(name(1, key=""), place(0)), (name(0, key=""), place(1))]
+    assert problems(history) == []
+
+
+def test_only_the_first_problems_of_a_kind_are_told() -> None:
+    history = History()
+    for number in range(100):
+        history.begin(name(number))
+        history.acked(name(number), place(number))
+    assert len(problems(history)) == 6
+    assert problems(history)[-1] == "… and 95 more of this kind"
+
+
+def test_a_name_travels_in_a_body() -> None:
+    assert Name.from_bytes(name(7).to_bytes() + b" and more") == name(7)
+    assert Name.from_bytes(name(7, key="").to_bytes()) == name(7, key="")
