@@ -70,7 +70,7 @@ async def test_large_bodies(engine: Engine, topic: str) -> None:
         assert len(await read_all(mq, topic)) == 3
 
 
-@capability("More than the broker's own limit is refused by the broker, and nothing else suffers")
+@capability("A record over the broker's own limit is refused, and nothing else suffers")
 async def test_what_the_broker_does_not_take(engine: Engine, topic: str) -> None:
     async with engine.client(max_record_bytes=8 << 20) as mq:
         await mq.send(topic, b"before", ordering_key="k")

@@ -190,7 +190,7 @@ async def test_receive_waits_for_one_message_at_least(engine: Engine, topic: str
                 await mq.receive(topic, group_id="g", max_messages=wrong)
 
 
-@capability("A cancelled `receive` or `anext` loses no message")
+@capability("A cancelled `receive` loses no message")
 async def test_a_cancelled_receive_loses_nothing(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         for number in range(20):

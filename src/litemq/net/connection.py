@@ -22,6 +22,7 @@ _MOST_UNSENT_BYTES: Final = 4 << 20
 _FEWEST_FRAMES: Final = 16
 _MOST_FRAMES: Final = 256
 _LONGEST_TURN_S: Final = 0.001
+_WORTH_JOINING: Final = 256 << 10  # many small pieces cost more to write than to copy
 _FIRST_GUESS_BYTES: Final = _MOST_UNSENT_BYTES // 16
 
 Bytes = bytes | bytearray | memoryview
@@ -155,11 +156,11 @@ class Connection(asyncio.Protocol):
             return
         if not self._unsent:
             self._loop.call_soon(self._write)
-        prefix = frame_prefix(correlation, opcode, flags, len(header), len(attachment))
-        self._unsent.append(prefix + header)
+        head = frame_prefix(correlation, opcode, flags, len(header), len(attachment)) + header
+        self._unsent.append(head)
+        self._unsent_bytes += len(head) + len(attachment)
         if attachment:
             self._unsent.append(attachment)
-        self._unsent_bytes += len(prefix) + len(header) + len(attachment)
 
     def send_frames(self, frames: bytes) -> None:
         """Send frames that are ready, together with all others of this turn."""
@@ -180,9 +181,13 @@ class Connection(asyncio.Protocol):
         self._resumed.append(resume)
 
     def _write(self) -> None:
-        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        unsent, size = self._unsent, self._unsent_bytes
+        self._unsent, self._unsent_bytes = [], 0
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.writelines(unsent)
+            if size < _WORTH_JOINING:
+                self._transport.write(b"".join(unsent))
+            else:
+                self._transport.writelines(unsent)
             if not self._stuck:
                 self._deliver()  # what waited for room
                 while self._resumed and self.has_room:

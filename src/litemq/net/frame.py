@@ -27,6 +27,7 @@ from litemq.format import native
 __all__ = ["PREFIX_BYTES", "PROTOCOL_VERSION", "Flag", "Frame", "FrameReader", "frame_prefix"]
 
 _PREFIX: Final = struct.Struct(">IIHHI")
+_pack_prefix: Final = _PREFIX.pack
 PREFIX_BYTES: Final = _PREFIX.size
 PROTOCOL_VERSION: Final = 1
 _BEHIND_LENGTH: Final = PREFIX_BYTES - 4
@@ -51,7 +52,7 @@ class Frame(NamedTuple):
 
 def frame_prefix(correlation: int, opcode: int, flags: int, header_bytes: int, attachment_bytes: int = 0) -> bytes:
     """What stands before the header."""
-    return _PREFIX.pack(_BEHIND_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
+    return _pack_prefix(_BEHIND_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
 
 
 class FrameReader:
