@@ -29,8 +29,8 @@ SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
 IS_LONG: Final = SECONDS > 30
 REPEATS: Final = 5 if IS_LONG else 2
 PHASE_S: Final = 4.0 if IS_LONG else 1.0
-# A second has 100 messages, of which the worst is the 99th percentile: one hiccup of a shared machine or disk decides. So the
-# short form only notices what is wrong by far: before there were lines, and turns, it was a hundred times and more.
+# A second has 100 messages, of which the worst is the 99th percentile: one hiccup of a shared machine or disk decides. So the short form
+# only notices what is wrong by far, such as a broker that stands still; it says nothing about the goal of 2.
 MOST_RATIO: Final = 2.0 if IS_LONG else 25.0
 PER_SECOND: Final = 100
 MIB: Final = 1 << 20
