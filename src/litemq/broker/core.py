@@ -19,7 +19,7 @@ from litemq.broker.config import BrokerLimits
 from litemq.broker.groups import Groups
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
-from litemq.broker.sending import Sending
+from litemq.broker.sending import Request, Sending
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
 from litemq.format.limits import STORED_LIMITS
@@ -97,12 +97,16 @@ class Broker:
     def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
         """Take the requests of one caller that arrived together."""
         destinations = self._destinations
-        offer = self._sending.offer
+        sends: list[Request] = []
+        topic_id = -1
         for frame in frames:
-            if frame[1] == _SEND:
+            if frame[1] == _SEND and not frame[2]:
                 destination = destinations.get(frame[3])
-                if destination is not None and not frame[2]:
-                    offer(caller, frame, destination[0], destination[1])
+                if destination is not None:
+                    if destination[0] != topic_id:
+                        topic_id = destination[0]
+                        sends = self._sending.of_topic(topic_id)
+                    sends.append((caller, frame, destination[1]))
                     continue
             try:
                 self._handle(caller, frame)
@@ -116,7 +120,8 @@ class Broker:
         if frame[2] & (Flag.ANSWER | Flag.ERROR):
             raise ProtocolError(f"a request with flags {frame[2]}: those are for answers")
         if frame[1] == _SEND:
-            self._sending.offer(caller, frame, *self._destination(frame[3]))
+            topic_id, queue_id = self._destination(frame[3])
+            self._sending.of_topic(topic_id).append((caller, frame, queue_id))
             return
         handler = self._handlers.get(frame[1])
         if handler is None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from litemq.broker.caller import Caller
+from litemq.broker.claims import claims_of, claims_together
 from litemq.broker.config import BrokerLimits
 from litemq.broker.fairness import FREE_BYTES, Lines
 from litemq.broker.quotas import Quotas
@@ -28,26 +28,19 @@ from litemq.errors import (
     RecordFormatError,
     SequenceGapError,
     StoreFailedError,
-    UnsupportedFeatureError,
 )
-from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import FIXED_BYTES
-from litemq.format.scan import ScanStop, scan
+from litemq.format.scan import scan
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Appended, Store
-from litemq.types import DEFAULT_PRIORITY, Durability, MessageType
+from litemq.types import Durability
 
-__all__ = ["Sending"]
+__all__ = ["Request", "Sending"]
 
-# What is looked at in a record before it is appended: delay_time, expire_at, producer_id, sequence; then, behind tag hash and flags,
-# type, priority and reliability.
-_CLAIMS: Final = struct.Struct(">QQQQ8xBBB")
-_CLAIMS_AT: Final = 72
-_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.ORDER))
 _RETRY_AFTER_MS: Final = 20
+_WORTH_COLUMNS: Final = 8  # requests of a turn: for fewer, each is looked at by itself
 _NOT_TOLD: Final = -1
 _LOG = logging.getLogger(__name__)
 
@@ -61,27 +54,19 @@ Request = tuple[Caller, Frame, int]
 class _Turn:
     """Requests of one topic that may be appended as far as their claims go, column by column."""
 
-    __slots__ = ("batches", "callers", "counts", "earlier", "frames", "levels", "queue_ids")
+    __slots__ = ("batches", "callers", "counts", "earlier", "frames", "joined", "levels", "queue_ids")
 
     def __init__(self) -> None:
         self.callers: list[Caller] = []
         self.frames: list[Frame] = []
         self.queue_ids: list[int] = []
         self.batches: list[bytes | memoryview] = []
+        self.joined: bytearray | None = None  # the batches one behind another, where they are already
         self.counts: list[int] = []
         self.levels: list[int] = []
         self.earlier: dict[
             int, Earlier
         ] = {}  # by number of the request: receipts of the records before its batch, appended by an earlier try
-
-
-class _Claims(NamedTuple):
-    """What a request's records say of themselves, taken together."""
-
-    producer_id: int
-    sequence: int
-    records: int
-    level: int
 
 
 class Sending:
@@ -96,22 +81,21 @@ class Sending:
         self._grown = grown
         self._loop = asyncio.get_running_loop()
         self._gathered: dict[int, list[Request]] = {}
-        self._gathered_bytes = 0
         self._end = 0
 
-    def offer(self, caller: Caller, frame: Frame, topic_id: int, queue_id: int) -> None:
-        """Take a request; it is answered once its records are as safe as they ask for. Requests of one caller keep their order."""
+    def of_topic(self, topic_id: int) -> list[Request]:
+        """The requests of this turn, to which others may be added: each is answered once its records are as safe as they ask for, and those of
+        one caller keep their order."""
         gathered = self._gathered.get(topic_id)
         if gathered is None:
             if not self._gathered:
                 self._loop.call_soon(self._append_all)
             gathered = self._gathered[topic_id] = []
-        gathered.append((caller, frame, queue_id))
-        self._gathered_bytes += len(frame[4])
+        return gathered
 
     def _append_all(self) -> None:
         gathered, self._gathered = self._gathered, {}
-        size, self._gathered_bytes = self._gathered_bytes, 0
+        size = sum([len(frame[4]) for requests in gathered.values() for _, frame, _ in requests])
         unconfirmed = max(0, self._end - self._store.confirm_offset)
         if unconfirmed + size > FREE_BYTES or not self._lines.is_empty:
             gathered = self._in_turn(gathered, unconfirmed)
@@ -176,7 +160,11 @@ class Sending:
             caller.refuse(frame, OverloadedError("the broker is stopping: send again", _RETRY_AFTER_MS))
 
     def _append_of_topic(self, topic_id: int, requests: list[Request]) -> None:
-        turn = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
+        turn = None
+        if len(requests) >= _WORTH_COLUMNS and not self._quotas.is_on:
+            turn = self._check_together(topic_id, requests)
+        if turn is None:
+            turn = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
         if not turn.frames:
             return
         try:
@@ -199,22 +187,34 @@ class Sending:
 
     # Checking -----------------------------------------------------------------------------------------------------------------
 
+    def _check_together(self, topic_id: int, requests: list[Request]) -> _Turn | None:
+        """All of them, where nothing is unusual about any: looked at by column."""
+        callers, frames, queue_ids = zip(*requests, strict=True)
+        batches = [frame[4] for frame in frames]
+        joined = bytearray().join(batches)
+        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids)
+        if claims is None:
+            return None
+        pairs = dict(claims.sequences)
+        expected_of = self._store.state.producers.expected
+        if len(pairs) < len(claims.sequences) or any(first != expected_of(pair) for pair, first in pairs.items()):
+            return None  # something is missing, or said twice
+        turn = _Turn()
+        turn.callers, turn.frames, turn.queue_ids = list(callers), list(frames), list(queue_ids)
+        turn.joined = joined
+        turn.counts = [1] * len(frames)
+        turn.levels = [claims.level] * len(frames)
+        return turn
+
     def _check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> _Turn:
         """Those that may be appended; the others are answered."""
         turn = _Turn()
         tentative: dict[tuple[int, int, int], int] = {}  # the sequences that are expected once those before are appended
         expected_of = self._store.state.producers.expected
-        unpack = _CLAIMS.unpack_from
         for caller, frame, queue_id in requests:
             batch: bytes | memoryview = frame[4]
             try:
-                if len(batch) >= FIXED_BYTES and int.from_bytes(batch[:4], "big") == len(batch):
-                    delay, expiry, producer_id, sequence, kind, priority, level = unpack(batch, _CLAIMS_AT)
-                    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
-                        _check_features(delay, expiry, priority, kind, level)
-                    count = 1
-                else:
-                    producer_id, sequence, count, level = _claims_of_many(frame[4])
+                producer_id, sequence, count, level = claims_of(frame[4])
                 if quotas is not None:
                     quotas.take(caller.client_id, count, len(batch))
                 if producer_id:
@@ -225,7 +225,7 @@ class Sending:
                     if sequence != expected:
                         if sequence < expected and pair in tentative:
                             # Said twice in one turn: the next one knows where the first went.
-                            self.offer(caller, frame, topic_id, queue_id)
+                            self.of_topic(topic_id).append((caller, frame, queue_id))
                             continue
                         earlier = self._receipts(pair, sequence, count, expected)
                         if len(earlier) == count:
@@ -279,7 +279,7 @@ class Sending:
     # Appending ----------------------------------------------------------------------------------------------------------------
 
     def _append(self, topic_id: int, turn: _Turn) -> None:
-        joined = bytearray().join(turn.batches)
+        joined = bytearray().join(turn.batches) if turn.joined is None else turn.joined
         queue_ids, counts = turn.queue_ids, turn.counts
         is_plain = len(counts) == sum(counts)
         queues = set(queue_ids)
@@ -339,44 +339,3 @@ def _tell(turn: _Turn, offsets: list[int], store_timestamp: int, whom: Sequence[
 def _answer_with_earlier(caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int) -> None:
     receipts = [SentEarlier(queue_offset=offset, store_timestamp=time) for offset, time in earlier]
     caller.answer(frame, SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString())
-
-
-def _check_features(delay: int, expiry: int, priority: int, kind: int, level: int) -> None:
-    """What this version does not do yet is refused, not ignored."""
-    if delay or kind == MessageType.DELAY:
-        raise UnsupportedFeatureError("delayed messages are not there yet: send without delay and deliver_at")
-    if expiry:
-        raise UnsupportedFeatureError("messages that expire are not there yet: send without ttl")
-    if level == Durability.REPLICAS:
-        raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
-    if priority != DEFAULT_PRIORITY:
-        raise UnsupportedFeatureError(f"priorities are not there yet: send with priority {DEFAULT_PRIORITY}, which is the default")
-    if kind not in _PLAIN_TYPES:
-        raise UnsupportedFeatureError("transactions and broadcasts are not there yet: send a normal message")
-
-
-def _claims_of_many(batch: bytes) -> _Claims:
-    """The claims of a request with several records; raises where they do not fit together."""
-    found = scan(batch, limits=STORED_LIMITS)
-    count = found.starts.size
-    if found.stop is not ScanStop.END or not count:
-        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
-    header = RecordColumns(batch, found.starts).header
-    sequences = header["sequence"].astype(np.uint64)
-    producer_id, first = int(header["producer_id"][0]), int(sequences[0])
-    if (header["producer_id"] != header["producer_id"][0]).any():
-        raise InvalidArgumentError("the records of one request are of one producer")
-    if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
-        raise InvalidArgumentError("the sequences of one request follow each other")
-    _check_features(
-        int(header["delay_time"].any()),
-        int(header["expire_at"].any()),
-        DEFAULT_PRIORITY if (header["priority"] == DEFAULT_PRIORITY).all() else 0,
-        _rarest_type(set(header["type"].tolist())),
-        int(header["reliability"].max()),
-    )
-    return _Claims(producer_id, first, count, int(header["reliability"].max()))
-
-
-def _rarest_type(types: set[int]) -> int:
-    return next((kind for kind in types if kind not in _PLAIN_TYPES), MessageType.NORMAL)

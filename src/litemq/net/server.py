@@ -26,6 +26,7 @@ from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["FrameServer", "ServerLimits", "Session"]
 
+_PING: Final = int(Opcode.PING)  # a plain number: it is compared with each request's
 _LOG = logging.getLogger(__name__)
 _REST_S: Final = 0.02
 
@@ -143,10 +144,11 @@ class FrameServer:
                 session.refuse(first, error)
                 connection.close(error)
                 return
-        pings = [frame for frame in frames if frame.opcode == Opcode.PING]
-        for frame in pings:
-            session.answer(frame, b"")
-        requests = [frame for frame in frames if frame.opcode != Opcode.PING] if pings else frames
+        requests = [frame for frame in frames if frame[1] != _PING]
+        if len(requests) < len(frames):
+            for frame in frames:
+                if frame[1] == _PING:
+                    session.answer(frame, b"")
         if requests:
             self._handle(session, requests)
 

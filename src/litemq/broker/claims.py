@@ -1,0 +1,118 @@
+"""What sends claim: who sent them, in which order, how safe they are to be; and what this version does not do.
+
+A request of one record is looked at by itself; those of a busy turn all at once, by column.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
+from litemq.format.columns import RecordColumns, Word
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import FIXED_BYTES
+from litemq.format.scan import ScanStop, scan
+from litemq.format.stretches import stretches_of_batch
+from litemq.types import DEFAULT_PRIORITY, Durability, MessageType
+
+__all__ = ["Claims", "Together", "claims_of", "claims_together"]
+
+# What is looked at in a record before it is appended: delay_time, expire_at, producer_id, sequence; then, behind tag hash and flags,
+# type, priority and reliability.
+_CLAIMS: Final = struct.Struct(">QQQQ8xBBB")
+_CLAIMS_AT: Final = 72
+_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.ORDER))
+_REPLICAS: Final = int(Durability.REPLICAS)
+
+
+class Claims(NamedTuple):
+    """What a request's records say of themselves, taken together."""
+
+    producer_id: int
+    sequence: int
+    records: int
+    level: int
+
+
+class Together(NamedTuple):
+    """What plain requests of one record each say: the level of all, and where the sequences of each pair of producer and queue begin.
+
+    A pair that is there twice has a gap in them, or repeats some.
+    """
+
+    level: int
+    sequences: list[tuple[tuple[int, int, int], int]]
+
+
+def claims_of(batch: bytes) -> tuple[int, int, int, int]:
+    """The claims of one request, as a plain tuple; raises where they do not fit together, or ask for what is not there yet."""
+    if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
+        return _claims_of_many(batch)
+    delay, expiry, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
+    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
+        _check_features(delay, expiry, priority, kind, level)
+    return producer_id, sequence, 1, level
+
+
+def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int]) -> Together | None:
+    """Those of many requests, whose batches of these sizes stand one behind another; ``None`` where each must be looked at by itself."""
+    found = scan(joined, limits=STORED_LIMITS)
+    if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
+        return None  # some have several records, or are none
+    columns = RecordColumns(joined, found.starts)
+    anywhere, everywhere = columns.set_anywhere, columns.set_everywhere
+    meaning = anywhere[Word.MEANING]
+    if any(anywhere[Word.DUE : Word.EXPIRE_LOW + 1]) or meaning != everywhere[Word.MEANING]:
+        return None
+    kind, priority, level = meaning >> 24, meaning >> 16 & 0xFF, meaning >> 8 & 0xFF
+    if priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
+        return None
+    stretches, table = stretches_of_batch(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
+    begins = (0, *(end for _, _, end in stretches[:-1]))
+    return Together(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
+
+
+def _check_features(delay: int, expiry: int, priority: int, kind: int, level: int) -> None:
+    """What this version does not do yet is refused, not ignored."""
+    if delay or kind == MessageType.DELAY:
+        raise UnsupportedFeatureError("delayed messages are not there yet: send without delay and deliver_at")
+    if expiry:
+        raise UnsupportedFeatureError("messages that expire are not there yet: send without ttl")
+    if level == Durability.REPLICAS:
+        raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
+    if priority != DEFAULT_PRIORITY:
+        raise UnsupportedFeatureError(f"priorities are not there yet: send with priority {DEFAULT_PRIORITY}, which is the default")
+    if kind not in _PLAIN_TYPES:
+        raise UnsupportedFeatureError("transactions and broadcasts are not there yet: send a normal message")
+
+
+def _claims_of_many(batch: bytes) -> Claims:
+    """The claims of a request with several records; raises where they do not fit together."""
+    found = scan(batch, limits=STORED_LIMITS)
+    count = found.starts.size
+    if found.stop is not ScanStop.END or not count:
+        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+    header = RecordColumns(batch, found.starts).header
+    sequences = header["sequence"].astype(np.uint64)
+    producer_id, first = int(header["producer_id"][0]), int(sequences[0])
+    if (header["producer_id"] != header["producer_id"][0]).any():
+        raise InvalidArgumentError("the records of one request are of one producer")
+    if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
+        raise InvalidArgumentError("the sequences of one request follow each other")
+    _check_features(
+        int(header["delay_time"].any()),
+        int(header["expire_at"].any()),
+        DEFAULT_PRIORITY if (header["priority"] == DEFAULT_PRIORITY).all() else 0,
+        _rarest_type(set(header["type"].tolist())),
+        int(header["reliability"].max()),
+    )
+    return Claims(producer_id, first, count, int(header["reliability"].max()))
+
+
+def _rarest_type(types: set[int]) -> int:
+    return next((kind for kind in types if kind not in _PLAIN_TYPES), MessageType.NORMAL)
