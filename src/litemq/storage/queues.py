@@ -1,7 +1,8 @@
 """The consume queues of a store: entries come in memory and go to their files behind the writer's back.
 
 A queue's entries up to some offset are in its files; the others wait here, in the order in which their queues began to wait. Which of
-them may be read is for the caller to say: an entry counts once its record is confirmed.
+them may be read is for the caller to say: an entry counts once its record is confirmed. The latest of those that are in the files are kept
+in memory, too: whoever reads a moment behind the writer does not have to wait for a file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,19 @@ __all__ = ["Queues"]
 
 Entries = npt.NDArray[np.void]
 _NONE = np.empty(0, QUEUE_ENTRY)
+_KEPT_OF_QUEUE: Final = 8192  # entries
+_KEPT: Final = 1 << 20  # of all queues together: 24 MiB
+
+
+class _Kept(NamedTuple):
+    """The latest entries of a queue that are in its files, from queue offset ``first`` on."""
+
+    first: int
+    entries: Entries
+
+    @property
+    def end(self) -> int:
+        return self.first + int(self.entries.size)
 
 
 class _Waiting:
@@ -48,6 +63,8 @@ class Queues:
         self._lock = threading.Lock()
         self._behind = threading.Lock()  # held by whoever writes to the files
         self._waiting: dict[QueueKey, _Waiting] = {}
+        self._kept: dict[QueueKey, _Kept] = {}  # those that were written longest ago first
+        self._kept_entries = 0
         # Queue offsets whose record is damaged, and the log offset behind which it stands: found when the queues were made anew.
         self.holes: dict[tuple[QueueKey, int], int] = {}
 
@@ -71,8 +88,11 @@ class Queues:
 
     def first_waiting(self, key: QueueKey) -> int | None:
         """The queue offset from which on a queue's entries are in memory, if any are."""
-        waiting = self._waiting.get(key)
-        return None if waiting is None else waiting.first
+        with self._lock:
+            waiting, kept = self._waiting.get(key), self._kept.get(key)
+            if kept is not None:
+                return kept.first
+            return None if waiting is None else waiting.first
 
     def read(self, key: QueueKey, first: int, count: int, below: int) -> Entries:
         """Up to ``count`` entries from ``first`` on, of records that end at or below log offset ``below``."""
@@ -80,10 +100,13 @@ class Queues:
             waiting = self._waiting.get(key)
             stored = waiting.first if waiting is not None else self._state.next.get(key, 0)
             new = _NONE
+            kept = self._kept.get(key)
             if waiting is not None and first + count > stored:
                 new = waiting.joined()[max(0, first - stored) : first + count - stored]
         parts = []
-        if first < stored:
+        if first < stored and kept is not None and kept.first <= first and kept.end == stored:
+            parts.append(kept.entries[first - kept.first : first - kept.first + count])
+        elif first < stored:
             topic = self._state.topics[key.topic_id].name
             parts.append(self._files.read(topic, key.queue_id, first, min(count, stored - first), stored))
         if new.size:
@@ -116,6 +139,7 @@ class Queues:
             return
         self._files.write(self._state.topics[key.topic_id].name, key.queue_id, waiting.first, entries[:safe])
         with self._lock:
+            self._keep(key, waiting.first, entries[:safe])
             rest = waiting.joined()[safe:]
             if rest.size == 0:
                 del self._waiting[key]
@@ -124,3 +148,17 @@ class Queues:
                 waiting.first += safe
                 waiting.oldest = int(rest["log_offset"][0])
                 waiting.parts = [rest.copy()]
+
+    def _keep(self, key: QueueKey, first: int, entries: Entries) -> None:
+        """Remember what was just written to a queue's files, and forget what was written longest ago."""
+        before = self._kept.pop(key, None)
+        if before is not None:
+            self._kept_entries -= before.entries.size
+            if before.end == first:
+                first, entries = before.first, np.concatenate((before.entries, entries))
+        spare = max(0, entries.size - _KEPT_OF_QUEUE)
+        kept = self._kept[key] = _Kept(first + spare, entries[spare:].copy())
+        self._kept_entries += kept.entries.size
+        while self._kept_entries > _KEPT:
+            oldest = self._kept.pop(next(iter(self._kept)))
+            self._kept_entries -= oldest.entries.size

@@ -1,0 +1,61 @@
+"""What is in the files is also in memory for a while, and the same either way."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from litemq.format.stamp import QUEUE_ENTRY
+from litemq.storage import queues as module
+from litemq.storage.files import DISK
+from litemq.storage.queue_files import QueueFiles
+from litemq.storage.queues import Queues
+from litemq.storage.state import QueueKey, State, TopicFacts
+
+
+def _entries(first: int, count: int) -> np.ndarray:
+    entries = np.zeros(count, QUEUE_ENTRY)
+    entries["log_offset"] = np.arange(first, first + count) * 200
+    entries["size"] = 200
+    return entries
+
+
+def _queues(place: Path) -> tuple[Queues, QueueKey, State]:
+    state = State()
+    state.topics[16] = TopicFacts(16, "orders", 1)
+    (place / "consumequeue").mkdir()
+    return Queues(QueueFiles(DISK, place / "consumequeue"), state), QueueKey(16, 0), state
+
+
+def _grow(queues: Queues, key: QueueKey, state: State, first: int, count: int) -> None:
+    queues.add(key, first, _entries(first, count))
+    state.placed(key, first + count)
+
+
+def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT_OF_QUEUE", 10)
+    queues, key, state = _queues(tmp_path)
+    _grow(queues, key, state, 0, 8)
+    queues.write_behind(8 * 200, 10)
+    assert queues.first_waiting(key) == 0
+    _grow(queues, key, state, 8, 8)
+    queues.write_behind(16 * 200, 10)
+    assert queues.first_waiting(key) == 6
+    _grow(queues, key, state, 16, 2)
+    for first in range(18):  # across files, what is kept, and what is new
+        read = queues.read(key, first, 5, 18 * 200)
+        assert (read["log_offset"] // 200).tolist() == list(range(first, min(18, first + 5)))
+    read_files = []
+    monkeypatch.setattr(queues._files, "read", lambda *arguments: read_files.append(arguments))
+    queues.read(key, 6, 12, 18 * 200)
+    assert not read_files
+
+
+def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 10)
+    queues, _, state = _queues(tmp_path)
+    keys = [QueueKey(16, number) for number in range(4)]
+    for key in keys:
+        _grow(queues, key, state, 0, 4)
+        queues.write_behind(1 << 40, 10)
+    assert [queues.first_waiting(key) for key in keys] == [None, None, 0, 0]
