@@ -162,7 +162,7 @@ class _Latency:
 
 def _bare_sync_p99(seconds: float) -> float:
     """What the disk alone takes, for as much as ten messages of a millisecond."""
-    took = []
+    took: list[float] = []
     chunk = secrets.token_bytes(12 * _BODY_BYTES)
     with tempfile.TemporaryFile() as file:
         os.posix_fallocate(file.fileno(), 0, 64 << 20)
