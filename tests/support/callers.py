@@ -11,7 +11,7 @@ from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
 from litemq.clock import Clock, SystemClock
 from litemq.format.record import RecordTemplate
-from litemq.net.client import Answer
+from litemq.net.asking import Answer
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, SendAnswer, SendRequest
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from litemq.errors import LiteMQError
-from litemq.net.client import Answer, Answered
+from litemq.net.asking import Answer, Answered
 from litemq.proto.wire_pb2 import HelloAnswer
 
 __all__ = ["Answer", "Answered", "Bytes", "Channel", "Connect"]

@@ -6,9 +6,10 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
-from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError, RequestTimeoutError
+from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
+from litemq.net.asking import Answer, Answered, Asking
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import decode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
@@ -22,18 +23,7 @@ _ANSWER: Final = int(Flag.ANSWER)  # plain numbers: an enum's members cost sever
 _ERROR: Final = int(Flag.ERROR)
 
 
-class Answer(NamedTuple):
-    """What a server answered, its parts still bytes."""
-
-    header: bytes
-    attachment: bytes
-
-
-# Called once for each request: with the answer's header and attachment, or with the error that came instead.
-Answered = Callable[[bytes, bytes, LiteMQError | None], None]
-
-
-class Peer:
+class Peer(Asking):
     """A server that was greeted."""
 
     def __init__(self, address: str, lost: Callable[[LiteMQError], None]) -> None:
@@ -94,23 +84,7 @@ class Peer:
         """How many requests are on their way."""
         return len(self._asked)
 
-    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        """Send a request; the future is its answer, or the error that it was answered with."""
-        future: asyncio.Future[Answer] = self._loop.create_future()
-
-        def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
-            if future.done():
-                return  # whoever asked no longer waits
-            if error is None:
-                future.set_result(Answer(header, attachment))
-            else:
-                future.set_exception(error)
-
-        self.call(opcode, header, attachment, answered)
-        return future
-
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
-        """The same for those who ask often: ``answered`` is called in the turn in which the answer is read."""
         connection = self._connection
         if connection is None or self._ended:
             lost = ConnectionLostError(f"there is no connection to {self.address}")
@@ -119,14 +93,6 @@ class Peer:
         number = next(self._numbers) % _CORRELATIONS
         self._asked[number] = answered
         connection.send(number, opcode, 0, header, attachment)
-
-    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        """The same, waited for. An answer that comes after the timeout is thrown away."""
-        try:
-            async with asyncio.timeout(timeout):
-                return await self.ask(opcode, header, attachment)
-        except TimeoutError:
-            raise RequestTimeoutError(f"{self.address} did not answer within {timeout:g} s") from None
 
     def _received(self, connection: Connection, frames: list[Frame]) -> None:
         asked = self._asked

@@ -75,7 +75,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
                 registration.close()
         finally:
             broker.close()
-            await _close(server, config.shutdown_timeout_ms / 1000)
+            await server.close()
     finally:
         await loop.run_in_executor(None, store.close)
 
@@ -98,11 +98,3 @@ async def _wait_registered(registration: Registration, stop: asyncio.Event) -> N
     await asyncio.wait(waiting, timeout=_REGISTERED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()
-
-
-async def _close(server: FrameServer, most: float) -> None:
-    try:
-        async with asyncio.timeout(most):
-            await server.close()
-    except TimeoutError:
-        _LOG.warning("connections did not end within %g s and were cut off", most)

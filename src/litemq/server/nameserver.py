@@ -34,18 +34,10 @@ async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], N
                 await stop.wait()
                 looking.cancel()
         finally:
-            await _close(server, config.shutdown_timeout_ms / 1000)
+            await server.close()
 
 
 async def _look_for_the_silent(names: NameServer, interval: float) -> None:
     while True:
         await asyncio.sleep(interval)
         names.look()
-
-
-async def _close(server: FrameServer, most: float) -> None:
-    try:
-        async with asyncio.timeout(most):
-            await server.close()
-    except TimeoutError:
-        _LOG.warning("connections did not end within %g s and were cut off", most)

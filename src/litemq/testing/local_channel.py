@@ -11,8 +11,8 @@ from itertools import count
 from typing import Protocol
 
 from litemq.broker.caller import Caller
-from litemq.errors import ConnectionLostError, LiteMQError, RequestTimeoutError
-from litemq.net.client import Answer, Answered
+from litemq.errors import ConnectionLostError, LiteMQError
+from litemq.net.asking import Answered, Asking
 from litemq.net.connection import Bytes
 from litemq.net.failures import decode_failure, encode_failure
 from litemq.net.frame import Frame
@@ -30,7 +30,7 @@ class Service(Protocol):
     def gone(self, caller: Caller) -> None: ...
 
 
-class LocalChannel:
+class LocalChannel(Asking):
     """Both ends of a connection at once: what the client asks through, and whom the broker answers."""
 
     def __init__(self, address: str, client_id: str, service: Service, lost: Callable[[LiteMQError], None] = lambda _error: None) -> None:
@@ -54,20 +54,6 @@ class LocalChannel:
     def in_flight(self) -> int:
         return len(self._asked)
 
-    def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        future: asyncio.Future[Answer] = self._loop.create_future()
-
-        def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
-            if future.done():
-                return  # whoever asked no longer waits
-            if error is None:
-                future.set_result(Answer(header, attachment))
-            else:
-                future.set_exception(error)
-
-        self.call(opcode, header, attachment, answered)
-        return future
-
     def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
         if self._service is None:
             lost = ConnectionLostError(f"there is no connection to {self.address}")
@@ -83,13 +69,6 @@ class LocalChannel:
         unsent, self._unsent = self._unsent, []
         if self._service is not None:
             self._service.handle(self, unsent)
-
-    async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        try:
-            async with asyncio.timeout(timeout):
-                return await self.ask(opcode, header, attachment)
-        except TimeoutError:
-            raise RequestTimeoutError(f"{self.address} did not answer within {timeout:g} s") from None
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """End the connection; what is still on its way fails."""

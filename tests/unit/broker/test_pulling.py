@@ -12,7 +12,7 @@ from litemq.broker.core import Broker
 from litemq.errors import InvalidArgumentError, NotGroupMemberError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
 from litemq.format.record import decode_record
 from litemq.format.scan import scan
-from litemq.net.client import Answer
+from litemq.net.asking import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
 from litemq.testing.local_channel import LocalChannel
