@@ -9,13 +9,13 @@ from itertools import count
 from typing import Final
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
-from litemq.net.asking import Answer, Answered, Asking
+from litemq.net.asking import Answered, Asking
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import decode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-__all__ = ["Answer", "Answered", "Peer"]
+__all__ = ["Peer"]
 
 _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
