@@ -13,7 +13,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.types import Record, StoredRecord
 
-CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400)
+CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 
 
 def open_store(directory: Path, clock: FakeClock | None = None, host: str = "here") -> DiskStore:
