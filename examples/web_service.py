@@ -25,7 +25,7 @@ seen = 0
 
 async def count() -> None:
     global seen
-    async for message in mq.consumer("orders", group_id="counting"):
+    async for message in mq.consumer("web-orders", group_id="counting"):
         async with message.process():
             seen += 1
 
@@ -43,7 +43,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/orders", status_code=202)
 async def order(body: dict[str, object]) -> dict[str, str]:
-    receipt = await mq.send("orders", json.dumps(body).encode())
+    receipt = await mq.send("web-orders", json.dumps(body).encode())
     return {"message_id": receipt.message_id}
 
 

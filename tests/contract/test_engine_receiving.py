@@ -57,7 +57,7 @@ async def test_what_is_sent_later_arrives(engine: Engine, topic: str) -> None:
             assert await waiting == list(range(30))
 
 
-@capability("What was acknowledged does not come again after the client was opened anew")
+@capability("What was acknowledged, as all before it in its queue, does not come again after the client was opened anew")
 async def test_reading_goes_on_where_it_was(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 10)

@@ -307,7 +307,7 @@ class AsyncClient:
             if isinstance(feed, Consumer) and (feed.topic, feed.group_id) == (topic, group_id) and not feed.is_closed:
                 raise UnsupportedFeatureError(
                     f"this client reads {topic!r} for group {group_id!r} already, and a group has one member for now: "
-                    "close the other consumer, or choose another group"
+                    "close the other consumer (`async with mq.consumer(…) as consumer:` does), or choose another group"
                 )
         reset = auto_offset_reset or self.config.auto_offset_reset
         if reset not in ("earliest", "latest", "error"):

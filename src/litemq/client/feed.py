@@ -148,7 +148,7 @@ class Feed(AsyncIterator[Message]):
         found = False
         while True:
             try:
-                route = await self._backend.route(self.topic, create=not found)
+                route = await self._backend.route(self.topic, create=self._settles and not found)
             except NoRouteError as error:
                 _LOG.warning("reading %s: %s", self.topic, error)
             else:

@@ -164,7 +164,9 @@ class _Processing(AbstractAsyncContextManager[Message]):
         return self._message
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if kind is None and not self._message.is_settled:
+        if error is not None:
+            error.add_note(f"while this message was processed: {self._message!r}")
+        elif not self._message.is_settled:
             await self._message.ack()
 
 

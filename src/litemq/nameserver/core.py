@@ -3,8 +3,9 @@
 All of it is in memory and changed on one thread; the cluster store has what must be there after a restart. A heartbeat is a change in
 memory alone. Nothing hangs on a connection: that one ends says nothing about whether clients reach the broker, so only silence counts.
 
-A name belongs to one broker. One that started later takes the name over: it is the same broker restarted, or the operator's latest word.
-One that started earlier is refused as long as the later one is alive, and told so, since two brokers of one name would share its routes.
+A name belongs to one broker. One that started later at the same address is the same broker, restarted. Any other is refused as long as the
+one that has the name is alive, and told so: two brokers of one name would share its routes, and their topics would come and go. A broker that
+was moved is let in when its former self has been silent for a lease, or at once if that said goodbye.
 """
 
 from __future__ import annotations
@@ -247,14 +248,14 @@ class NameServer:
 
 
 def _check_same_or_later(facts: BrokerFacts, alive: BrokerFacts) -> None:
-    same = (facts.started_at, facts.host, facts.port) == (alive.started_at, alive.host, alive.port)
-    if not same and facts.started_at <= alive.started_at:
+    is_there = (facts.host, facts.port) == (alive.host, alive.port)
+    if not is_there or facts.started_at < alive.started_at:
         raise _name_taken(alive)
 
 
 def _name_taken(alive: BrokerFacts) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the broker name {alive.name} is taken: the broker at {alive.host}:{alive.port} has it, and started later. "
+        f"the broker name {alive.name} is taken: the broker at {alive.host}:{alive.port} has it. "
         "Give each broker a name of its own (broker_name), or stop the other one"
     )
 

@@ -33,8 +33,7 @@ class Lives(RuleBasedStateMachine):
     @rule(name=NAMES, started_at=st.integers(1, 3), port=st.integers(1, 2), queues=QUEUES)
     def register(self, name: str, started_at: int, port: int, queues: dict[str, int]) -> None:
         known = self.model.get(name)
-        same = known is not None and (known.started_at, known.port) == (started_at, port)
-        taken = known is not None and known.alive and not same and started_at <= known.started_at
+        taken = known is not None and known.alive and (known.port != port or started_at < known.started_at)
         try:
             assert self.names.register(broker_facts(name, started_at, port, **queues)).known
             assert not taken

@@ -123,9 +123,17 @@ class ClusterEngine:
         if route is None and create:
             route = await self._create_by_itself(topic)
         if route is None:
+            await self._check_alive()
             raise TopicNotFoundError(f"no broker has topic {topic!r}: create it with `litemq topic create {topic}`")
         self._learn(route)
         return route
+
+    async def _check_alive(self) -> None:
+        """Nobody says that topics are gone because those who have them are."""
+        if not any(state.alive for state in await self._names.brokers()):
+            raise NoRouteError(
+                f"no broker is alive, says the NameServer ({self._names.described}): start one with `litemq broker`, or all with `litemq up`"
+            )
 
     def _learn(self, route: Route) -> None:
         for place in route.brokers:
@@ -142,9 +150,8 @@ class ClusterEngine:
         missing = sorted(set(chosen or ()) - set(alive))
         if missing or not alive:
             which = f"no broker {', '.join(missing)} is alive" if missing else "no broker is alive"
-            raise NoRouteError(
-                f"{which}, says the NameServer ({self._names.described}): start one, or choose of {', '.join(alive) or 'none'}"
-            )
+            others = f"choose of {', '.join(alive)}" if alive else "start one with `litemq broker`, or all with `litemq up`"
+            raise NoRouteError(f"{which}, says the NameServer ({self._names.described}): {others}")
         places = []
         for name in sorted(chosen or alive):
             facts = alive[name]
@@ -234,6 +241,7 @@ class ClusterEngine:
         return TopicFact(topic, tuple(queues))
 
     async def topics(self) -> dict[str, int]:
+        await self._check_alive()
         found: dict[str, int] = {}
         for state in await self._names.brokers():
             self._addresses[state.facts.name] = (state.facts.host, state.facts.port)
