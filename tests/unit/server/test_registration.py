@@ -203,16 +203,15 @@ def test_a_killed_broker_leaves_and_its_next_life_takes_over(tmp_path: Path) -> 
 
 def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
-            async with contextlib.AsyncExitStack() as first:
-                await first.enter_async_context(Broker(port, started_at=1, port=1000).running())
-                async with Broker(port, started_at=2, port=2000).running(wait=False) as other:
-                    await wait_until(lambda: "is taken" in caplog.text)
-                    await asyncio.sleep(0.7)
-                    assert other.registration.registered == 0
-                    assert await client.route("orders") == {"a": 1000}
-                    await first.aclose()  # it says goodbye: the name is free
-                    await client.wait_route("orders", {"a": 2000}, most=3)
+        async with running_nameserver(tmp_path) as port, Client.connect(port) as client, contextlib.AsyncExitStack() as first:
+            await first.enter_async_context(Broker(port, started_at=1, port=1000).running())
+            async with Broker(port, started_at=2, port=2000).running(wait=False) as other:
+                await wait_until(lambda: "is taken" in caplog.text)
+                await asyncio.sleep(0.7)
+                assert other.registration.registered == 0
+                assert await client.route("orders") == {"a": 1000}
+                await first.aclose()  # it says goodbye: the name is free
+                await client.wait_route("orders", {"a": 2000}, most=3)
 
     asyncio.run(main())
     complaints = [record.getMessage() for record in caplog.records if "is taken" in record.getMessage()]
