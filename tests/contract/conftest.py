@@ -11,7 +11,7 @@ import pytest
 from litemq.client.loop_thread import LoopThread
 from support.engines import ENGINES, PROCESSES, Engine, EngineKind, new_topic
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 60  # nothing here takes long; a machine that is busy with other things may
 
 
 class Unstarted:

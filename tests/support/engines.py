@@ -74,7 +74,7 @@ async def _memory_thread(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 async def _ready(engine: Engine) -> Engine:
     """Once the NameServer knows the broker: it listens a moment before it is registered."""
-    async with asyncio.timeout(10), engine.client() as mq:
+    async with asyncio.timeout(30), engine.client() as mq:
         while not any(broker.alive for broker in await mq.admin.brokers()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return engine
@@ -162,7 +162,7 @@ async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
 
 async def read_until(mq: AsyncClient, topic: str, number: int) -> list[Message]:
     """Everything in a topic, once there is so much: what was not promised to be stored when the receipt came may take a moment."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(messages := await read_all(mq, topic)) < number:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return messages
