@@ -106,7 +106,7 @@ def test_a_second_one_elsewhere_names_the_port(tmp_path: Path, cluster: tuple[Ru
     _, environment = cluster
     (tmp_path / "elsewhere").mkdir()
     second = litemq("up", cwd=tmp_path / "elsewhere", check=False, environment=environment)
-    assert second.returncode == EXIT_FAILED
+    assert second.returncode == EXIT_IN_USE
     assert f"NameServer: cannot listen on 127.0.0.1:{environment['LITEMQ_UP_NAMESERVER_PORT']}" in second.stderr
     assert "--nameserver-port" in second.stderr
 
@@ -124,7 +124,7 @@ def test_a_broker_that_runs_in_the_directory_is_named(tmp_path: Path) -> None:
 
 def test_an_open_address_must_be_asked_for(tmp_path: Path) -> None:
     refused = litemq("nameserver", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)  # noqa: S104 (that is the point)
-    assert refused.returncode == EXIT_FAILED
+    assert refused.returncode == EXIT_USAGE
     assert "say --insecure" in refused.stderr
     with running("nameserver", "--host", "0.0.0.0", "--port", "0", "--insecure", cwd=tmp_path) as open_one:  # noqa: S104
         open_one.wait_for("listening on 0.0.0.0:")

@@ -78,7 +78,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(sys, "argv", ["litemq", "bench", "suite", "format"])
     with pytest.raises(SystemExit) as exit_:
         run()
-    assert exit_.value.code == EXIT_FAILED
+    assert exit_.value.code == EXIT_USAGE
     assert capsys.readouterr().err == "error InvalidArgumentError (2): format at [1.0] cannot be\n"
 
 
