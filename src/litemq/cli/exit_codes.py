@@ -29,7 +29,7 @@ EXIT_INTERRUPTED: Final = 130
 
 # In the order of the reference.
 EXIT_CODES: Final = {
-    0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM",
+    0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM; a server and `litemq up` also by SIGHUP",
     EXIT_FAILED: "failed, or a goal was missed; the last line on standard error says why",
     EXIT_USAGE: "wrong usage: a flag, an argument or a setting",
     EXIT_NOT_FOUND: "there is no such topic or message",
