@@ -64,6 +64,8 @@ def up(
     Topics are created by the first message. Both stop when this process ends, however that comes about; if one of them ends by itself,
     the other is stopped, too. Every setting of `litemq broker` can be given as its variable of the environment.
     """
+    if port == nameserver_port:
+        raise typer.BadParameter(f"{port} is the NameServer's port, too: each needs one of its own", param_hint="--port")
     shutdown_s = _seconds(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
