@@ -21,7 +21,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── UnsupportedVersionError
     │   ├── ConnectionLostError
     │   ├── RequestTimeoutError
-    │   └── RemoteError
+    │   ├── RemoteError
+    │   └── AddressInUseError
     ├── BrokerError
     │   ├── TopicNotFoundError
     │   ├── OverloadedError
@@ -46,6 +47,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AddressInUseError",
     "AlreadySettledError",
     "BodyCodecError",
     "BodyTooLargeError",
@@ -245,6 +247,12 @@ class RemoteError(NetworkError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.remote_code, self.message)
+
+
+class AddressInUseError(NetworkError):
+    """Another program listens at this address. If it is a LiteMQ, use it as it is; else choose another port."""
+
+    code = 36
 
 
 class BrokerError(LiteMQError):

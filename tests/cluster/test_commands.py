@@ -1,7 +1,9 @@
 """``litemq topic`` and ``litemq message`` against a cluster: what they print, and what they exit with."""
 
+import base64
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 import yaml
 
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
-from support.commands import litemq, up
+from support.commands import environment_of_commands, litemq, up
 
 
 class Cluster:
@@ -52,7 +54,9 @@ def test_what_was_sent_is_shown(cluster: Cluster) -> None:
     (found,) = yaml.safe_load(cluster.run("message", "get", "shown", receipt["message_id"], "--format", "yaml").stdout)
     assert found["body"] == "grüße"
     assert (found["keys"], found["tags"], found["properties"]["region"], found["ordering_key"]) == (["o-1", "o-2"], ["paid"], "eu", "a")
-    assert (found["queue"], found["offset"]) == (receipt["queue_id"], receipt["queue_offset"])
+    assert (found["queue"], found["offset"]) == (receipt["queue"], receipt["offset"])
+    assert found["stored_at"] == receipt["stored_at"]
+    assert "body_base64" not in found
     assert "key=o-1,o-2 tag=paid grüße" in cluster.run("message", "get", "shown", "--key", "o-2").stdout
     assert "grüße" in cluster.run("message", "get", "shown", "--at", "2026-01-01").stdout
 
@@ -65,6 +69,33 @@ def test_a_body_from_a_file_or_from_standard_input(cluster: Cluster) -> None:
     assert first.endswith("from a file")
     assert second.endswith("\\x00from \\x1b[2J input\\xff")
     assert "say what to send" in cluster.run("message", "send", "bodies", exits=EXIT_USAGE).stderr
+
+
+def test_bytes_that_are_no_text_come_back_whole(cluster: Cluster) -> None:
+    body = b"\x00\xff\r\n"
+    cluster.run("message", "send", "bytes", "-", "--key", "b", "--key", "all", given=body)
+    cluster.run("message", "send", "bytes", "text", "--key", "t", "--key", "all")
+    (found,) = json.loads(cluster.run("message", "get", "bytes", "--key", "b", "--format", "json").stdout)
+    assert found["body"] is None
+    assert base64.b64decode(found["body_base64"]) == body
+    written = subprocess.run(
+        [sys.executable, "-P", "-m", "litemq", "message", "get", "bytes", "--key", "b", "--raw"],
+        cwd=cluster.folder,
+        capture_output=True,
+        check=True,
+        env=environment_of_commands(cluster.environment),
+    )
+    assert written.stdout == body
+    assert "2 were found" in cluster.run("message", "get", "bytes", "--key", "all", "--raw", exits=EXIT_USAGE).stderr
+    assert cluster.run("message", "get", "bytes", "--key", "none", "--raw", exits=EXIT_NOT_FOUND).stdout == ""
+
+
+def test_where_nobody_waits_the_place_is_not_known(cluster: Cluster) -> None:
+    said = cluster.run("message", "send", "unknown", "x", "--durability", "none").stdout
+    assert said.startswith("sent ")
+    assert said.endswith("its place is not known\n")
+    receipt = json.loads(cluster.run("message", "send", "unknown", "x", "--durability", "none", "--format", "json").stdout)
+    assert (receipt["offset"], receipt["stored_at"]) == (None, None)
 
 
 def test_the_last_messages_of_all_queues_in_their_order(cluster: Cluster) -> None:

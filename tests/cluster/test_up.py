@@ -52,7 +52,7 @@ def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple
     assert sorted(path.name for path in (tmp_path / "litemq-data").iterdir()) == ["broker", "lock", "nameserver"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]], number: signal.Signals, whole_group: bool) -> None:
     """Ctrl-C reaches the whole process group, and so does what stops a service."""
@@ -82,7 +82,8 @@ def test_when_a_child_dies_the_rest_stops_and_it_says_which(tmp_path: Path, clus
     children = _children(command)
     broker = next(pid for pid in children if b"auto_create_topics" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(broker, signal.SIGKILL)
-    command.wait_for("broker ended by itself, with signal SIGKILL")
+    said = command.wait_for("broker ended by itself, with signal SIGKILL")
+    assert "is safe: start it again with litemq up" in said
     assert command.process.wait(20) == EXIT_FAILED
     _wait_gone(children)
 
@@ -106,7 +107,7 @@ def test_a_second_one_elsewhere_names_the_port(tmp_path: Path, cluster: tuple[Ru
     _, environment = cluster
     (tmp_path / "elsewhere").mkdir()
     second = litemq("up", cwd=tmp_path / "elsewhere", check=False, environment=environment)
-    assert second.returncode == EXIT_FAILED
+    assert second.returncode == EXIT_IN_USE
     assert f"NameServer: cannot listen on 127.0.0.1:{environment['LITEMQ_UP_NAMESERVER_PORT']}" in second.stderr
     assert "--nameserver-port" in second.stderr
 
@@ -124,7 +125,7 @@ def test_a_broker_that_runs_in_the_directory_is_named(tmp_path: Path) -> None:
 
 def test_an_open_address_must_be_asked_for(tmp_path: Path) -> None:
     refused = litemq("nameserver", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)  # noqa: S104 (that is the point)
-    assert refused.returncode == EXIT_FAILED
+    assert refused.returncode == EXIT_USAGE
     assert "say --insecure" in refused.stderr
     with running("nameserver", "--host", "0.0.0.0", "--port", "0", "--insecure", cwd=tmp_path) as open_one:  # noqa: S104
         open_one.wait_for("listening on 0.0.0.0:")
@@ -155,6 +156,17 @@ def test_nobody_there_says_how_to_start_one(tmp_path: Path) -> None:
     alone = litemq("topic", "list", "--url", f"litemq://127.0.0.1:{port}", cwd=tmp_path, check=False)
     assert alone.returncode == EXIT_UNREACHABLE
     assert "start one with: litemq up" in alone.stderr
+
+
+def test_nohup_means_that_a_closed_terminal_is_survived(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
+    try:
+        with up(tmp_path) as (command, environment):
+            os.killpg(command.process.pid, signal.SIGHUP)
+            litemq("message", "send", "orders", "still there", cwd=tmp_path, environment=environment)
+            assert command.stop() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:

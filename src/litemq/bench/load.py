@@ -45,6 +45,7 @@ class LoadResult:
     missing: int = 0
     latency_ms: Mapping[float, float] | None = None
     first_error: str = ""
+    reached_end: bool = False  # everything that there was has been read
 
     @property
     def messages_per_s(self) -> float:
@@ -66,6 +67,7 @@ class LoadResult:
             "failed": self.failed,
             "missing": self.missing,
             "first_error": self.first_error,
+            "reached_end": self.reached_end,
         }
 
 
@@ -210,15 +212,22 @@ async def measure_consume(
     settings: Mapping[str, Any] | None = None,
     progress: Progress = lambda _done: None,
 ) -> LoadResult:
-    """Read a topic from its beginning with ``async for``, acknowledging each message; ends after so many messages or seconds."""
+    """Read a topic from its beginning with ``async for``, acknowledging each message; ends after so many messages or seconds.
+
+    The time counts until the last message came: waiting at the end of the topic does not make reading slower.
+    """
     tally = _Tally(messages, seconds, progress)
     count = total = 0
+    reached_end = False
+    clock = time.perf_counter
     async with AsyncClient(url, **{"auto_offset_reset": "earliest", **(settings or {})}) as mq:
         consumer = mq.consumer(topic, group_id=group_id or f"bench-{secrets.token_hex(4)}")
         tally.begin()
+        last = tally.began
         try:
             async with asyncio.timeout(seconds):
                 async for message in consumer:
+                    last = clock()
                     count += 1
                     total += len(message.body)
                     await message.ack()
@@ -227,11 +236,10 @@ async def measure_consume(
                     if count == messages:
                         break
         except TimeoutError:
-            pass
-        elapsed = time.perf_counter() - tally.began
+            reached_end = count >= sum(queue.next - queue.least for queue in (await mq.admin.describe_topic(topic)).queues)
         await consumer.close()
     progress(count)
-    return LoadResult(count, total, elapsed, missing=max(0, (messages or 0) - count))
+    return LoadResult(count, total, last - tally.began, missing=max(0, (messages or 0) - count), reached_end=reached_end)
 
 
 async def measure_latency(

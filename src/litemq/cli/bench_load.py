@@ -164,6 +164,8 @@ def _report(verb: str, result: LoadResult, output: OutputFormat) -> None:
             f"{verb} {result.messages:,} messages in {result.seconds:.2f} s: "
             f"{result.messages_per_s:,.0f} msg/s, {result.megabytes_per_s:,.1f} MB/s\n"
         )
+        if result.reached_end:
+            sys.stdout.write("the end of the topic was reached: there were no more messages, and waiting for them is not counted\n")
         if result.latency_ms:
             sys.stdout.write("latency " + ", ".join(f"p{percent:g} {value:.2f} ms" for percent, value in result.latency_ms.items()) + "\n")
         for count, word in ((result.failed, f"failed; the first with {result.first_error}"), (result.missing, "did not come")):

@@ -17,7 +17,7 @@ from litemq.cli.configuration.resolve import resolve
 from litemq.cli.configuration.tables import TABLES
 from litemq.cli.exit_codes import exit_code
 from litemq.cli.logs import Level
-from litemq.cli.serving import Lifeline
+from litemq.cli.serving import STOPPING_SIGNALS, Lifeline
 from litemq.errors import LiteMQError
 
 __all__ = ["main"]
@@ -25,7 +25,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run until the parent lets go of the line, or is gone."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # they reach the whole process group: the parent decides, and lets go of the line
     program, level, fd, flags = sys.argv[1:]
     lifeline = Lifeline(int(fd))

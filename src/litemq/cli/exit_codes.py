@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from litemq.errors import (
-    ConfigurationError,
+    AddressInUseError,
+    InvalidArgumentError,
     LiteMQError,
     NetworkError,
     NoRouteError,
@@ -28,19 +29,20 @@ EXIT_INTERRUPTED: Final = 130
 
 # In the order of the reference.
 EXIT_CODES: Final = {
-    0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM",
+    0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM; a server and `litemq up` also by SIGHUP",
     EXIT_FAILED: "failed, or a goal was missed; the last line on standard error says why",
     EXIT_USAGE: "wrong usage: a flag, an argument or a setting",
     EXIT_NOT_FOUND: "there is no such topic or message",
     EXIT_UNREACHABLE: "no NameServer or broker can be reached",
-    EXIT_IN_USE: "the data directory is in use: `litemq up` or a broker runs there already",
+    EXIT_IN_USE: "the data directory or the port is in use: `litemq up`, a broker or another program runs there already",
     EXIT_UNKNOWN: "whether the message was stored is not known",
     EXIT_LATER: "refused for now, by load or by quota: try again later",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; for a server, by the second one, which does not wait",
 }
 
 _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
-    (ConfigurationError, EXIT_USAGE),
+    (InvalidArgumentError, EXIT_USAGE),
+    (AddressInUseError, EXIT_IN_USE),  # before the others of the network
     (TopicNotFoundError, EXIT_NOT_FOUND),
     (NetworkError, EXIT_UNREACHABLE),
     (NoRouteError, EXIT_UNREACHABLE),

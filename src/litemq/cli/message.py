@@ -17,7 +17,8 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_value
-from litemq.cli.showing import as_value, write_message
+from litemq.cli.showing import as_value, receipt_as_value, write_message
+from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, SendReceipt
@@ -79,13 +80,17 @@ def send(
     receipt = with_client(url, config, use)
     if output is OutputFormat.TABLE:
         place = f"{receipt.broker}, queue {receipt.queue_id}, offset {receipt.queue_offset}"
+        if receipt.queue_offset < 0:
+            place = "nobody waited for an acknowledgement, so its place is not known"
         sys.stdout.write(f"sent {receipt.message_id} to {topic}: {place}\n")
     else:
-        write_value(receipt._asdict(), output)
+        write_value(receipt_as_value(receipt), output)
 
 
 def _body(text: str | None, file: Path | None) -> bytes:
-    if (text is None) == (file is None):
+    if text is not None and file is not None:
+        raise typer.BadParameter("say only one of BODY and --file FILE", param_hint="BODY")
+    if text is None and file is None:
         raise typer.BadParameter("say what to send: BODY, - for standard input, or --file FILE", param_hint="BODY")
     if file is not None:
         return file.read_bytes()
@@ -179,6 +184,9 @@ def get(
     key: Annotated[str | None, typer.Option("--key", help="All messages with this key.")] = None,
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="The first messages that were stored then or later.")] = None,
     most: Annotated[int, typer.Option("-n", "--most", min=1, max=1000, help="How many messages at most.")] = 32,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the body of the one message that is found, byte by byte, and nothing else.")
+    ] = False,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -194,7 +202,9 @@ def get(
         return await mq.admin.find(topic, message_id or key or "", most=most)
 
     found = with_client(url, config, use)
-    if output is OutputFormat.TABLE:
+    if raw:
+        _write_body(found)
+    elif output is OutputFormat.TABLE:
         for one in found:
             write_message(one, output)
     else:
@@ -202,6 +212,13 @@ def get(
     if not found:
         typer.echo(f"topic {topic} has no such message", err=True)
         raise typer.Exit(EXIT_NOT_FOUND)
+
+
+def _write_body(found: list[Message]) -> None:
+    if len(found) > 1:
+        raise InvalidArgumentError(f"--raw writes one message, but {len(found)} were found: name its ID, or say -n 1 for the first one")
+    for one in found:
+        sys.stdout.buffer.write(one.body)
 
 
 async def _from_time(mq: AsyncClient, topic: str, moment: dt.datetime, most: int) -> list[Message]:

@@ -1,6 +1,6 @@
 """How a server runs in the foreground: ready, then until it is told to stop.
 
-The first SIGTERM or Ctrl-C stops it in good order, the second at once. A server that ``litemq up`` started has a line to it, a socket: it
+The first SIGTERM or Ctrl-C, or a terminal that is closed (SIGHUP), stops it in good order, the second at once. A server that ``litemq up`` started has a line to it, a socket: it
 says there when it is ready, and stops when the other end is gone, however that came about.
 """
 
@@ -15,16 +15,18 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from litemq.cli.exit_codes import EXIT_INTERRUPTED
 from litemq.cli.logs import Level, log_to_stderr
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["Lifeline", "serve"]
+__all__ = ["STOPPING_SIGNALS", "Lifeline", "serve"]
 
 _LOG = logging.getLogger(__name__)
+# SIGHUP where there is one; `nohup` has it ignored, and then it is.
+STOPPING_SIGNALS: Final = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
 # Beyond the time that a server gives itself.
 _GRACE_S = 5.0
 
@@ -85,13 +87,15 @@ async def _until_stopped(
 
     def stop_for(reason: str) -> None:
         if stop.is_set():
+            if reason == "SIGHUP":
+                return  # of one closed terminal it comes twice: from the shell and from the kernel
             _LOG.warning("%s again: ending at once", reason)
             _end_at_once()
         _LOG.info("%s: stopping; once more ends it at once", reason)
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop_for, number.name)
     serving = asyncio.create_task(start(ready, stop))

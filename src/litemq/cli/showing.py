@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import sys
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING
 from litemq.cli.output import OutputFormat, plain, write_value
 
 if TYPE_CHECKING:
-    from litemq import Message
+    from litemq import Message, SendReceipt
 
-__all__ = ["as_value", "write_message"]
+__all__ = ["as_value", "receipt_as_value", "write_message"]
 
 
 def as_value(message: Message) -> dict[str, object]:
-    """Everything that a message has, for JSON and YAML. Bytes that are no text are shown with escapes."""
+    """Everything that a message has, for JSON and YAML. A body that is no text in UTF-8 is given in base64."""
     return {
         "topic": message.topic,
         "message_id": message.message_id,
@@ -28,9 +29,29 @@ def as_value(message: Message) -> dict[str, object]:
         "keys": list(message.keys),
         "properties": dict(message.properties),
         "ordering_key": message.ordering_key,
-        "body": message.body.decode("utf-8", "backslashreplace"),
+        **_body(message.body),
         "body_bytes": len(message.body),
     }
+
+
+def receipt_as_value(receipt: SendReceipt) -> dict[str, object]:
+    """Where a message was stored, in the same words; nothing stands for what nobody knows."""
+    known = receipt.queue_offset >= 0
+    return {
+        "topic": receipt.topic,
+        "message_id": receipt.message_id,
+        "broker": receipt.broker,
+        "queue": receipt.queue_id,
+        "offset": receipt.queue_offset if known else None,
+        "stored_at": _time(receipt.store_timestamp) if known else None,
+    }
+
+
+def _body(body: bytes) -> dict[str, object]:
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body": None, "body_base64": base64.b64encode(body).decode()}
 
 
 def write_message(message: Message, output: OutputFormat) -> None:

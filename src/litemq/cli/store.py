@@ -20,6 +20,7 @@ from litemq.cli.output import Format, OutputFormat, plain, write_value
 from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError
 from litemq.storage.config import StoreConfig
+from litemq.storage.directory_reader import check_data_directory
 from litemq.storage.export_v1 import export_messages
 from litemq.storage.import_v1 import import_messages
 from litemq.storage.inspect import Inspected, inspect_file
@@ -199,6 +200,8 @@ def import_(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Append the messages of a file to a data directory. The whole file is checked first: if it is damaged, nothing is changed."""
+    if (directory / "broker" / "commitlog").is_dir():
+        check_data_directory(directory)  # what `litemq up` made: the messages belong into the broker's
     with _steps() as show:
         done = import_messages(file, directory, SystemClock(), queues=queues, after_batch=show)
     _print_carried("imported", done.messages, done.topics, done.bytes, record_version, output)

@@ -22,11 +22,16 @@ from typing import Final
 from litemq import errors
 from litemq.cli.exit_codes import EXIT_INTERRUPTED
 from litemq.cli.logs import Level
+from litemq.cli.serving import STOPPING_SIGNALS
 from litemq.errors import LiteMQError
 
 __all__ = ["Child", "supervise"]
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+# Of one closed terminal it comes twice, from the shell and from the kernel: that does not mean "at once".
+_REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
+# By somebody, or by a kernel that has no memory left.
+_AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk is safe: start it again with litemq up"
 
 
 class Child:
@@ -72,7 +77,8 @@ class Child:
         """Wait for the end, and say why it came."""
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return self.error or LiteMQError(f"{self.name} ended by itself, with {how}")
+        killed = code == -signal.SIGKILL
+        return self.error or LiteMQError(f"{self.name} ended by itself, with {how}{_AFTER_A_KILL if killed else ''}")
 
 
 def _error(name: str, message: str) -> LiteMQError:
@@ -134,8 +140,8 @@ def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: f
                 return
             for key, _ in selector.select(0.05):
                 if not isinstance(key.data, Child):
-                    _drain(key.fileobj)
-                    _abort(children)
+                    if _drain(key.fileobj) - _REPEATED:
+                        _abort(children)
                 elif not key.data.hear():
                     selector.unregister(key.data.line)
 
@@ -153,9 +159,9 @@ def _signals() -> Iterator[socket.socket]:
     """A socket that can be read when a signal has come."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in STOPPING_SIGNALS}
     waking = signal.set_wakeup_fd(writer.fileno())
-    for number in _SIGNALS:
+    for number in STOPPING_SIGNALS:
         if before[number] is not signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: None)
     try:
@@ -168,6 +174,6 @@ def _signals() -> Iterator[socket.socket]:
         writer.close()
 
 
-def _drain(reader: object) -> None:
-    if isinstance(reader, socket.socket):
-        reader.recv(64)
+def _drain(reader: object) -> set[int]:
+    """The signals that have come."""
+    return set(reader.recv(64)) if isinstance(reader, socket.socket) else set()

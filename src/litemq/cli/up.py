@@ -14,7 +14,7 @@ from litemq.cli.logs import Level
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.supervision import Child, supervise
-from litemq.errors import InvalidArgumentError, LiteMQError, StoreLockedError
+from litemq.errors import AddressInUseError, StoreLockedError
 from litemq.storage.lock import DirectoryLock
 
 __all__ = ["app"]
@@ -64,6 +64,8 @@ def up(
     Topics are created by the first message. Both stop when this process ends, however that comes about; if one of them ends by itself,
     the other is stopped, too. Every setting of `litemq broker` can be given as its variable of the environment.
     """
+    if port == nameserver_port:
+        raise typer.BadParameter(f"{port} is the NameServer's port, too: each needs one of its own", param_hint="--port")
     shutdown_s = _seconds(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
@@ -85,12 +87,10 @@ def up(
             ready=lambda children: _announce(data, children),
             shutdown_s=shutdown_s + _GRACE_S,
         )
-    except LiteMQError as error:
-        if "cannot listen" in str(error):
-            raise InvalidArgumentError(
-                f"{error}. If that is a LiteMQ, use it as it is; else choose other ports: litemq up --nameserver-port 9877 --port 10921"
-            ) from None
-        raise
+    except AddressInUseError as error:
+        raise AddressInUseError(
+            f"{error}. If that is a LiteMQ, use it as it is; else choose other ports: litemq up --nameserver-port 9877 --port 10921"
+        ) from None
     finally:
         lock.release()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import logging
 import ssl
@@ -17,7 +18,15 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, UnsupportedVersionError
+from litemq.errors import (
+    AddressInUseError,
+    ConnectionLostError,
+    InvalidArgumentError,
+    LiteMQError,
+    OverloadedError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import encode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
@@ -115,7 +124,8 @@ class FrameServer:
             handshake = self._limits.handshake_timeout_ms / 1000 if tls is not None else None
             self._server = await loop.create_server(self._connect, host, port, ssl=tls, ssl_handshake_timeout=handshake, backlog=1024)
         except OSError as error:
-            raise InvalidArgumentError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            refused = AddressInUseError if error.errno == errno.EADDRINUSE else InvalidArgumentError
+            raise refused(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         self._sweeping = asyncio.create_task(self._sweep())
         address = self._server.sockets[0].getsockname()
         return str(address[0]), int(address[1])

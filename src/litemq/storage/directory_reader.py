@@ -31,7 +31,8 @@ def check_data_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise InvalidArgumentError(f"{directory} is a file: name the data directory that it belongs to")
     if not (directory / "commitlog").is_dir():
-        raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog")
+        within = f". {directory / 'broker'} is one: name that" if (directory / "broker" / "commitlog").is_dir() else ""
+        raise InvalidArgumentError(f"{directory} is no data directory: it has no commitlog{within}")
 
 
 def fitting_config(directory: Path, config: StoreConfig) -> StoreConfig:

@@ -27,6 +27,8 @@ class Inspected(NamedTuple):
 
 def inspect_file(path: Path) -> Iterator[Inspected]:
     """The records of a segment, or of a file in the original layout. Raises ``CorruptStoreError`` where one is damaged."""
+    if path.is_dir():
+        raise InvalidArgumentError(f"{path} is a directory: name a file of its log{_example(path)}")
     try:
         with path.open("rb") as file:
             head = int.from_bytes(file.read(8)[4:8], "big")
@@ -35,6 +37,15 @@ def inspect_file(path: Path) -> Iterator[Inspected]:
             yield from _records(path, 1 if head == MAGIC_V1 else 2)
     except OSError as error:
         raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _example(directory: Path) -> str:
+    """The first file of the log that lies in a directory, or in the one that ``litemq up`` has there."""
+    for log in (directory, directory / "commitlog", directory / "broker" / "commitlog"):
+        files = sorted(log.glob("[0-9]" * 20))
+        if files:
+            return f", such as {files[0]}"
+    return ""
 
 
 def _records(path: Path, version: Version) -> Iterator[Inspected]:

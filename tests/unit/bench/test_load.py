@@ -44,6 +44,20 @@ def test_a_measurement_ends_after_its_time() -> None:
     assert received.missing > 0
 
 
+def test_waiting_at_the_end_of_a_topic_is_not_counted() -> None:
+    async def use() -> tuple[LoadResult, LoadResult]:
+        async with AsyncClient(URL) as mq:
+            for number in range(10):
+                await mq.send("short", b"%d" % number)
+            whole = await measure_consume(URL, topic="short", seconds=1.0)
+            return whole, await measure_consume(URL, topic="short", messages=5, seconds=30)
+
+    whole, part = asyncio.run(use())
+    assert (whole.messages, whole.reached_end) == (10, True)
+    assert 0 < whole.seconds < 0.9
+    assert (part.messages, part.reached_end) == (5, False)
+
+
 def test_how_long_must_be_said() -> None:
     with pytest.raises(InvalidArgumentError, match="messages, seconds, or both"):
         asyncio.run(measure_send(URL))

@@ -61,6 +61,9 @@ def test_without_arguments_it_helps() -> None:
         (["bench", "suite", "nothing"], f"no suite 'nothing': choose from {', '.join(sorted(SUITES))}"),
         (["bench", "suite", "format", "--runs", "2"], "'--runs'"),
         (["bench", "suite", "format", "--format", "xml"], "'xml' is not one of"),
+        (["message", "send", "orders", "x", "--file", "y"], "say only one of BODY and --file FILE"),
+        (["message", "send", "orders"], "say what to send"),
+        (["up", "--port", "9876"], "9876 is the NameServer's port, too"),
         (["nonsense"], "No such command 'nonsense'"),
     ],
 )
@@ -78,7 +81,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(sys, "argv", ["litemq", "bench", "suite", "format"])
     with pytest.raises(SystemExit) as exit_:
         run()
-    assert exit_.value.code == EXIT_FAILED
+    assert exit_.value.code == EXIT_USAGE
     assert capsys.readouterr().err == "error InvalidArgumentError (2): format at [1.0] cannot be\n"
 
 

@@ -7,7 +7,16 @@ import yaml
 
 from litemq.cli.exit_codes import EXIT_CODES, exit_code
 from litemq.cli.output import OutputFormat, plain, write_rows, write_value
-from litemq.errors import ConfigurationError, ConnectionLostError, LiteMQError, QuotaExceededError, StoreLockedError, TopicNotFoundError
+from litemq.errors import (
+    AddressInUseError,
+    ConfigurationError,
+    ConnectionLostError,
+    InvalidArgumentError,
+    LiteMQError,
+    QuotaExceededError,
+    StoreLockedError,
+    TopicNotFoundError,
+)
 from litemq.types import Durability
 
 ROWS = [{"topic": "orders", "queues": 4}, {"topic": "a\x1b", "queues": 12}]
@@ -44,10 +53,12 @@ def test_a_long_text_is_cut() -> None:
     ("error", "code"),
     [
         (LiteMQError, 1),
+        (InvalidArgumentError, 2),
         (ConfigurationError, 2),
         (TopicNotFoundError, 3),
         (ConnectionLostError, 4),
         (StoreLockedError, 5),
+        (AddressInUseError, 5),
         (QuotaExceededError, 7),
     ],
 )

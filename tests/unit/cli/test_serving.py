@@ -22,16 +22,27 @@ def _root_as_it_was() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_a_signal_stops_it_in_good_order(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_it_in_good_order(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     async def start(ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
         ready("127.0.0.1", 1234)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         await stop.wait()
 
     serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=1000)
     said = capsys.readouterr().err
     assert "listening on 127.0.0.1:1234" in said
-    assert "SIGTERM: stopping" in said
+    assert f"{number.name}: stopping" in said
+
+
+def test_a_closed_terminal_may_say_so_twice() -> None:
+    async def start(_ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            await stop.wait()
+            await asyncio.sleep(0.01)
+
+    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=1000)
 
 
 def test_the_first_error_of_ours_is_raised() -> None:

@@ -90,6 +90,24 @@ def test_inspect_names_damage_and_what_is_no_log(tmp_path: Path, directory: Path
         assert isinstance(RUNNER.invoke(app, ["store", "inspect", str(path)]).exception, InvalidArgumentError)
 
 
+def test_the_directory_of_litemq_up_leads_to_the_one_of_its_broker(tmp_path: Path, directory: Path) -> None:
+    broker = directory.rename(tmp_path / "broker")
+    segment = min((broker / "commitlog").iterdir())
+    (tmp_path / "old").write_bytes(b"")
+    version = ("--record-version", "1")
+    for arguments, says in (
+        (("verify", str(tmp_path)), f"{broker} is one"),
+        (("rebuild", str(tmp_path)), f"{broker} is one"),
+        (("export", str(tmp_path), "file", *version), f"{broker} is one"),
+        (("import", str(tmp_path / "old"), str(tmp_path), *version), f"{broker} is one"),
+        (("inspect", str(tmp_path)), f"such as {segment}"),
+        (("inspect", str(broker)), f"such as {segment}"),
+    ):
+        error = RUNNER.invoke(app, ["store", *arguments]).exception
+        assert isinstance(error, InvalidArgumentError)
+        assert says in str(error)
+
+
 def test_verify_finds_nothing_in_a_sound_directory(directory: Path) -> None:
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     result = RUNNER.invoke(app, ["store", "verify", str(directory)])

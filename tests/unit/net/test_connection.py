@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from litemq.errors import (
+    AddressInUseError,
     ConnectionLostError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -303,8 +304,10 @@ def test_nobody_listens_to_the_world_by_accident() -> None:
                 await Echo().server.start(host, 0)
         echo = Echo()
         _, port = await echo.server.start("localhost", 0)
-        with pytest.raises(InvalidArgumentError, match="cannot listen"):
+        with pytest.raises(AddressInUseError, match="cannot listen"):
             await Echo().server.start("127.0.0.1", port)
+        with pytest.raises(InvalidArgumentError, match="cannot listen"):
+            await Echo().server.start("192.0.2.1", 0, insecure=True)
         await echo.server.close()
 
     asyncio.run(main())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from litemq.errors import InvalidArgumentError, ProtocolError, StoreLockedError
+from litemq.errors import AddressInUseError, InvalidArgumentError, ProtocolError, StoreLockedError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import Opcode, Registered
 from litemq.server.nameserver import run_nameserver
@@ -79,7 +79,7 @@ def test_why_it_does_not_start_is_said(tmp_path: Path) -> None:
         async with running_nameserver(tmp_path / "a") as port:
             with pytest.raises(StoreLockedError, match="another NameServer"):
                 await start(NameServerConfig(port=0, data_path=str(tmp_path / "a")))
-            with pytest.raises(InvalidArgumentError, match="cannot listen"):
+            with pytest.raises(AddressInUseError, match="cannot listen"):
                 await start(NameServerConfig(port=port, data_path=str(tmp_path / "b")))
         with pytest.raises(InvalidArgumentError, match="--insecure"):
             await start(NameServerConfig(host="0.0.0.0", port=0, data_path=str(tmp_path / "b")))  # noqa: S104
