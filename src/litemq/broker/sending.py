@@ -45,7 +45,6 @@ _NOT_TOLD: Final = -1
 _LOG = logging.getLogger(__name__)
 
 _DISK: Final = int(Durability.DISK)
-_REPLICAS: Final = int(Durability.REPLICAS)
 
 Earlier = list[tuple[int, int]]
 Request = tuple[Caller, Frame, int]
@@ -64,9 +63,8 @@ class _Turn:
         self.joined: bytearray | None = None  # the batches one behind another, where they are already
         self.counts: list[int] = []
         self.levels: list[int] = []
-        self.earlier: dict[
-            int, Earlier
-        ] = {}  # by number of the request: receipts of the records before its batch, appended by an earlier try
+        # By number of the request: the receipts of the records before its batch, which an earlier try appended.
+        self.earlier: dict[int, Earlier] = {}
 
 
 class Sending:

@@ -1,0 +1,51 @@
+"""What sends claim: the same by column as one by one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from litemq.broker.claims import claims_of, claims_together
+from litemq.errors import LiteMQError
+from litemq.types import Durability
+from support.callers import records
+
+SENDS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2), st.sampled_from(Durability), st.integers(1, 2), st.booleans()),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(SENDS)
+def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, int, bool]]) -> None:
+    batches = [
+        records(count, first=sequence, producer_id=producer, level=level, delay_time=1 if delayed else 0)
+        for producer, sequence, _, level, count, delayed in sends
+    ]
+    queue_ids = [queue_id for _, _, queue_id, _, _, _ in sends]
+    together = claims_together(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
+    plain = all(count == 1 and not delayed and level < Durability.REPLICAS for _, _, _, level, count, delayed in sends)
+    if not plain or len({level for _, _, _, level, _, _ in sends}) > 1:
+        assert together is None  # each is looked at by itself
+        return
+    assert together is not None
+    assert together.level == sends[0][3]
+    expected: list[tuple[tuple[int, int, int], int]] = []
+    reached: dict[tuple[int, int, int], int] = {}
+    for batch, queue_id in zip(batches, queue_ids, strict=True):
+        producer_id, sequence, count, level = claims_of(batch)
+        assert (count, level) == (1, together.level)
+        pair = (producer_id, 16, queue_id)
+        if producer_id:
+            if reached.get(pair) != sequence:  # begins, goes back, or leaves a gap
+                expected.append((pair, sequence))
+            reached[pair] = sequence + 1
+    assert sorted(together.sequences) == sorted(expected)
+
+
+def test_what_is_no_record_is_looked_at_by_itself() -> None:
+    good = records(producer_id=1)
+    for bad in (b"", b"x" * 200, good[:-8]):
+        assert claims_together(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
+        with pytest.raises(LiteMQError):
+            claims_of(bad)
