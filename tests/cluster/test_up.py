@@ -52,6 +52,14 @@ def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple
     assert sorted(path.name for path in (tmp_path / "litemq-data").iterdir()) == ["broker", "lock", "nameserver"]
 
 
+@pytest.fixture(autouse=True)
+def _not_under_nohup() -> Iterator[None]:
+    """A signal that whoever runs the tests ignores would be ignored by the commands, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]], number: signal.Signals, whole_group: bool) -> None:

@@ -14,6 +14,14 @@ from litemq.errors import StoreFailedError
 
 
 @pytest.fixture(autouse=True)
+def _not_under_nohup() -> Iterator[None]:
+    """A signal that whoever runs the tests ignores would be ignored here, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(autouse=True)
 def _root_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
