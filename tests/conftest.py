@@ -1,10 +1,44 @@
 """Settings for every test."""
 
+import logging
 import os
+import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 # A slow minute of a shared machine is no failure. HYPOTHESIS_PROFILE=deep looks longer than CI can.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("deep", parent=settings.get_profile("default"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(params=["native", "pure"], scope="module")
+def codec(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Which does the work: the loops in C, or the Python that they are held against. For a module that asks for it."""
+    from litemq.format import native  # late: coverage begins first
+
+    if request.param == "native" and not native.enabled:
+        pytest.skip("the extension was not built, or LITEMQ_PURE is set")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "enabled", request.param == "native")
+        yield request.param
+
+
+@pytest.fixture
+def root_logger_as_it_was() -> Iterator[None]:
+    """What a command does to the program's log is undone."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def not_under_nohup() -> Iterator[None]:
+    """A signal that whoever runs the tests ignores would be ignored by what they start, too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

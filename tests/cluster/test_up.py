@@ -11,6 +11,8 @@ import pytest
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
 from support.commands import Running, free_ports, litemq, running, up
 
+pytestmark = pytest.mark.usefixtures("not_under_nohup")
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[Running, dict[str, str]]]:
@@ -50,14 +52,6 @@ def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple
         tail.wait_for('{"id": 2}')
         assert tail.stop(signal.SIGINT) == 0
     assert sorted(path.name for path in (tmp_path / "litemq-data").iterdir()) == ["broker", "lock", "nameserver"]
-
-
-@pytest.fixture(autouse=True)
-def _not_under_nohup() -> Iterator[None]:
-    """A signal that whoever runs the tests ignores would be ignored by the commands, too."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -30,13 +29,12 @@ from litemq.errors import (
 )
 from litemq.format.limits import RecordLimits
 from litemq.format.record import RecordTemplate
+from litemq.net.sent_answers import unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
 from litemq.types import Durability
 
 __all__ = ["QueueSender", "Way"]
 
-_PLAIN_ANSWER: Final = struct.Struct("<xqxq")  # a SendAnswer of two fields: a tag and 8 bytes each
-_PLAIN_BYTES: Final = _PLAIN_ANSWER.size
 _MOST_IN_FLIGHT: Final = 1024  # messages a producer and queue: what a broker remembers
 _MOST_TEMPLATES: Final = 256
 _new_tuple: Final = tuple.__new__  # a named tuple's own way costs twice as much
@@ -239,13 +237,13 @@ class QueueSender:
         if room.waiting:
             room.admit()
         waiters = request.waiters
-        if len(waiters) == 1 and len(header) == _PLAIN_BYTES:
+        plain = unpack_sent_answer(header)
+        if plain is not None and len(waiters) == 1:
             waiter = waiters[0]
             if not waiter.done():
-                offset, timestamp = _PLAIN_ANSWER.unpack(header)
-                waiter.set_result(_new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, offset, timestamp)))
+                waiter.set_result(_new_tuple(SendReceipt, (self.topic, request.ids[0], self.broker, self.queue_id, *plain)))
         else:
-            self._settle(request, header)
+            self._settle(request, header, plain)
         if failed or self.refusing or not self.breaker.is_closed:
             self._recovered(failed)
         if sequencer.producer_id != self._template_id:
@@ -266,9 +264,9 @@ class QueueSender:
             self.breaker.succeeded(self._latency / self._answers, now, self._answers)
             self._answers, self._latency = 0, 0.0
 
-    def _settle(self, request: Request, header: bytes) -> None:
-        if len(header) == _PLAIN_BYTES:
-            offset, timestamp = _PLAIN_ANSWER.unpack(header)
+    def _settle(self, request: Request, header: bytes, plain: tuple[int, int] | None) -> None:
+        if plain is not None:
+            offset, timestamp = plain
             topic, broker, queue_id = self.topic, self.broker, self.queue_id
             step = 1 if offset >= 0 else 0
             for waiter, message_id in zip(request.waiters, request.ids, strict=True):
@@ -342,7 +340,7 @@ class QueueSender:
             return
         if error is None:
             self._room.give_back(request.size)
-            self._settle(request, header)
+            self._settle(request, header, unpack_sent_answer(header))
         elif isinstance(error, (ConnectionLostError, RequestTimeoutError)):
             self._fail([Failed(request, SendOutcomeUnknownError(f"{error}; messages of durability 'none' are not sent again"))])
         else:

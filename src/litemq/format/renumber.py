@@ -8,7 +8,7 @@ from typing import Final
 from litemq.format.crc import crc32c
 from litemq.format.record import PRODUCER_BYTES_AT
 
-__all__ = ["producer_number", "renumber"]
+__all__ = ["renumber"]
 
 _CRC_AT: Final = 8
 _NUMBER_AT: Final = 88
@@ -22,9 +22,3 @@ def renumber(record: bytes, producer_id: int, sequence: int) -> bytes:
     _NUMBER.pack_into(changed, _NUMBER_AT, producer_id, sequence)
     _CRC.pack_into(changed, _CRC_AT, crc32c(memoryview(changed)[PRODUCER_BYTES_AT:]))
     return bytes(changed)
-
-
-def producer_number(record: bytes) -> tuple[int, int]:
-    """A record's producer id and sequence."""
-    producer_id, sequence = _NUMBER.unpack_from(record, _NUMBER_AT)
-    return producer_id, sequence

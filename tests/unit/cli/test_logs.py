@@ -2,20 +2,12 @@
 
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from litemq.cli.logs import Level, log_to_stderr
 
-
-@pytest.fixture(autouse=True)
-def _root_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("root_logger_as_it_was")
 
 
 def test_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,9 @@
 """How a server runs: a failure among its tasks is told by the error that it was."""
 
 import asyncio
-import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -12,22 +11,7 @@ from litemq.cli.logs import Level
 from litemq.cli.serving import serve
 from litemq.errors import StoreFailedError
 
-
-@pytest.fixture(autouse=True)
-def _not_under_nohup() -> Iterator[None]:
-    """A signal that whoever runs the tests ignores would be ignored here, too."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.fixture(autouse=True)
-def _root_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("root_logger_as_it_was", "not_under_nohup")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -11,9 +11,13 @@ from litemq.client.request import Request
 from litemq.client.sequencer import Failed, Sequencer
 from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, SendOutcomeUnknownError, SequenceGapError
 from litemq.format.record import RecordTemplate, Stage, decode_record
-from litemq.format.renumber import producer_number
 
 TEMPLATE = RecordTemplate("orders")
+
+
+def producer_number(record: bytes) -> tuple[int, int]:
+    sent = decode_record(record, stage=Stage.SENT).record
+    return sent.producer_id, sent.sequence
 
 
 class ModelBroker:

@@ -1,17 +1,8 @@
 """Every test of the format runs twice: with the loops in C, and without."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from litemq.format import native
 
-
-@pytest.fixture(params=["native", "pure"], scope="module", autouse=True)
-def codec(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Which of the two does the work."""
-    if request.param == "native" and not native.enabled:
-        pytest.skip("the extension was not built, or LITEMQ_PURE is set")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "enabled", request.param == "native")
-        yield request.param
+@pytest.fixture(scope="module", autouse=True)
+def _each_codec(codec: str) -> str:
+    return codec
