@@ -15,7 +15,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture(params=["native", "pure"], scope="module")
-def codec(request: pytest.FixtureRequest) -> Iterator[str]:
+def loops(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which does the work: the loops in C, or the Python that they are held against. For a module that asks for it."""
     from litemq.format import native  # late: coverage begins first
 

@@ -105,6 +105,7 @@ async def watched(broker: ServerProcess) -> AsyncIterator[list[tuple[int, int]]]
 async def compare(mq: AsyncClient, broker: ServerProcess, disturb: Callable[[], Hostile]) -> tuple[Comparison, list[dict[str, Any]]]:
     """Quiet and disturbed in turn."""
     quiet, disturbed, reports = [], [], []
+    await mq.admin.create_topic("steady", queues=1)
     await steady(mq, "steady", per_second=PER_SECOND, seconds=0.5)  # connected, created, warm
     before = broker.memory()
     async with watched(broker) as samples:

@@ -51,7 +51,9 @@ async def steady(mq: AsyncClient, topic: str, *, per_second: float, seconds: flo
             sending.append(asyncio.create_task(send(due, number)))
         await asyncio.gather(*sending)
         async with asyncio.timeout(30):
-            await arrived.wait()
+            await asyncio.wait({reading, asyncio.create_task(arrived.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            reading.result()  # what ended it, said here
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)

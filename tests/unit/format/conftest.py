@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _each_codec(codec: str) -> str:
-    return codec
+def _both_loops(loops: str) -> str:
+    return loops

@@ -31,7 +31,7 @@ STARTS = st.lists(st.integers(-200, 1500) | st.sampled_from(EDGES), max_size=6)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def codec() -> None:
+def loops() -> None:
     """Once only: this is about the loops themselves."""
     if not native.enabled:
         pytest.skip("the extension was not built, or LITEMQ_PURE is set")

@@ -10,7 +10,7 @@ from litemq.errors import ProtocolError
 from litemq.format import native
 from litemq.net.frame import PREFIX_BYTES, Frame, FrameReader, frame_prefix
 
-pytestmark = pytest.mark.usefixtures("codec")
+pytestmark = pytest.mark.usefixtures("loops")
 
 FRAMES = st.lists(
     st.builds(
@@ -121,8 +121,8 @@ def _read(pieces: list[bytes], most: int) -> list[object]:
     return said
 
 
-def test_equal_headers_are_one_object(codec: str) -> None:
-    if codec != "native":
+def test_equal_headers_are_one_object(loops: str) -> None:
+    if loops != "native":
         pytest.skip("this is about the loop")
     reader = FrameReader(1000)
     reader.feed(
@@ -135,8 +135,8 @@ def test_equal_headers_are_one_object(codec: str) -> None:
     assert hash(first) == hash(tuple(first))
 
 
-def test_the_loop_begins_inside_its_bytes(codec: str) -> None:
-    if codec != "native":
+def test_the_loop_begins_inside_its_bytes(loops: str) -> None:
+    if loops != "native":
         pytest.skip("this is about the loop")
     assert native.loops.split_frames(bytes(4), 4, 9, 1000, Frame) == ([], 4, PREFIX_BYTES)
     for begin in (-1, 5, 2**62):

@@ -15,7 +15,7 @@ from litemq.net.frame import Flag, FrameReader
 from litemq.net.sent_answers import SENT_ANSWER_BYTES, pack_sent_answer, pack_sent_answers, unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SentEarlier
 
-pytestmark = pytest.mark.usefixtures("codec")
+pytestmark = pytest.mark.usefixtures("loops")
 
 OFFSETS = st.integers(-(2**63), 2**63 - 1) | st.integers(-1, 10)
 ANSWERS = st.lists(st.tuples(st.integers(0, 2**32 - 1), OFFSETS), max_size=6)
@@ -73,8 +73,8 @@ def test_what_does_not_fit_is_refused(correlations: list[int], offsets: list[int
         pack_sent_answers(correlations, offsets, timestamp)
 
 
-def test_the_loop_takes_lists_of_numbers(codec: str) -> None:
-    if codec != "native":
+def test_the_loop_takes_lists_of_numbers(loops: str) -> None:
+    if loops != "native":
         pytest.skip("this is about the loop")
     odd: list[tuple[Any, Any, Any]] = [
         (["1"], [1], 0),
