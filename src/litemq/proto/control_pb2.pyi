@@ -7,11 +7,17 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "snapshot_begin", "snapshot_rows", "snapshot_end")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "snapshot_begin", "snapshot_rows", "snapshot_end")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     RETENTION_CROSSED_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TICK_FIELD_NUMBER: _ClassVar[int]
+    TRY_FAILED_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    GROUP_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_RESET_FIELD_NUMBER: _ClassVar[int]
+    TIMER_ENDED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
@@ -19,10 +25,16 @@ class Control(_message.Message):
     topic_deleted: TopicDeleted
     offsets_committed: OffsetsCommitted
     retention_crossed: RetentionCrossed
+    lease_tick: LeaseTick
+    try_failed: TryFailed
+    topic_changed: TopicChanged
+    group_changed: GroupChanged
+    offsets_reset: OffsetsReset
+    timer_ended: TimerEnded
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -35,6 +47,12 @@ class TopicDeleted(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class TopicChanged(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: Topic
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ...) -> None: ...
 
 class OffsetsCommitted(_message.Message):
     __slots__ = ("offsets",)
@@ -89,28 +107,118 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timer", "group", "offsets_reset", "fired_through")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_RUNS_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_TRY_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    TIMER_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_RESET_FIELD_NUMBER: _ClassVar[int]
+    FIRED_THROUGH_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
     group_offset: GroupOffset
     producer_runs: ProducerRuns
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ...) -> None: ...
+    leases: LeaseRow
+    waiting_try: TryRow
+    dead_letters: DeadRow
+    timer: TimerRow
+    group: Group
+    offsets_reset: OffsetsReset
+    fired_through: FiredThrough
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timer: _Optional[_Union[TimerRow, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., fired_through: _Optional[_Union[FiredThrough, _Mapping]] = ...) -> None: ...
+
+class LeaseRow(_message.Message):
+    __slots__ = ("group", "topic_id", "queue_id", "done", "grants")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: int
+    queue_id: int
+    done: _containers.RepeatedScalarFieldContainer[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class TryRow(_message.Message):
+    __slots__ = ("group", "predecessor", "topic_id", "due", "count", "gone")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PREDECESSOR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    predecessor: int
+    topic_id: int
+    due: int
+    count: int
+    gone: bool
+    def __init__(self, group: _Optional[str] = ..., predecessor: _Optional[int] = ..., topic_id: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+
+class DeadRow(_message.Message):
+    __slots__ = ("topic_id", "queue_id", "log_offset_steps", "queue_offset_steps")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue_id: int
+    log_offset_steps: _containers.RepeatedScalarFieldContainer[int]
+    queue_offset_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., log_offset_steps: _Optional[_Iterable[int]] = ..., queue_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TimerRow(_message.Message):
+    __slots__ = ("pending", "due", "gone")
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    pending: int
+    due: int
+    gone: bool
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+
+class FiredThrough(_message.Message):
+    __slots__ = ("due",)
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    due: int
+    def __init__(self, due: _Optional[int] = ...) -> None: ...
+
+class Group(_message.Message):
+    __slots__ = ("group", "paused", "gone")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    paused: bool
+    gone: bool
+    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     queues: int
     deleted: bool
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+    has_priorities: bool
+    ttl_ms: int
+    max_backlog: int
+    backlog_dead_letters: bool
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")
@@ -153,3 +261,83 @@ class ProducerRuns(_message.Message):
     offset_steps: _containers.RepeatedScalarFieldContainer[int]
     time_steps: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, producer_id: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., offset_steps: _Optional[_Iterable[int]] = ..., time_steps: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LeaseTick(_message.Message):
+    __slots__ = ("group", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueLeases]
+    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueLeases, _Mapping]]] = ...) -> None: ...
+
+class QueueLeases(_message.Message):
+    __slots__ = ("topic_id", "queue_id", "done", "released", "grants")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue_id: int
+    done: _containers.RepeatedScalarFieldContainer[int]
+    released: _containers.RepeatedScalarFieldContainer[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("offsets", "token", "deadline", "count")
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    token: int
+    deadline: int
+    count: int
+    def __init__(self, offsets: _Optional[_Iterable[int]] = ..., token: _Optional[int] = ..., deadline: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class TryFailed(_message.Message):
+    __slots__ = ("group", "topic_id", "queue_id", "queue_offset", "predecessor", "due", "count")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PREDECESSOR_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_id: int
+    queue_id: int
+    queue_offset: int
+    predecessor: int
+    due: int
+    count: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., predecessor: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class GroupChanged(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: Group
+    def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
+
+class OffsetsReset(_message.Message):
+    __slots__ = ("group", "reset_id", "before", "after", "undoes")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UNDOES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    reset_id: str
+    before: _containers.RepeatedCompositeFieldContainer[GroupOffset]
+    after: _containers.RepeatedCompositeFieldContainer[GroupOffset]
+    undoes: str
+    def __init__(self, group: _Optional[str] = ..., reset_id: _Optional[str] = ..., before: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., undoes: _Optional[str] = ...) -> None: ...
+
+class TimerEnded(_message.Message):
+    __slots__ = ("pending", "moved_to")
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    MOVED_TO_FIELD_NUMBER: _ClassVar[int]
+    pending: int
+    moved_to: int
+    def __init__(self, pending: _Optional[int] = ..., moved_to: _Optional[int] = ...) -> None: ...

@@ -19,6 +19,9 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMIT_OFFSETS: _ClassVar[Opcode]
     OFFSET_AT_TIME: _ClassVar[Opcode]
     FIND: _ClassVar[Opcode]
+    LEASE: _ClassVar[Opcode]
+    SETTLE: _ClassVar[Opcode]
+    EXTEND: _ClassVar[Opcode]
     CREATE_TOPIC: _ClassVar[Opcode]
     DELETE_TOPIC: _ClassVar[Opcode]
     DESCRIBE_TOPIC: _ClassVar[Opcode]
@@ -38,6 +41,9 @@ LEAVE_GROUP: Opcode
 COMMIT_OFFSETS: Opcode
 OFFSET_AT_TIME: Opcode
 FIND: Opcode
+LEASE: Opcode
+SETTLE: Opcode
+EXTEND: Opcode
 CREATE_TOPIC: Opcode
 DELETE_TOPIC: Opcode
 DESCRIBE_TOPIC: Opcode
@@ -115,7 +121,7 @@ class SentEarlier(_message.Message):
     def __init__(self, queue_offset: _Optional[int] = ..., store_timestamp: _Optional[int] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group")
+    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group", "is_retry", "filter", "filter_is_sql")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +129,9 @@ class PullRequest(_message.Message):
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    FILTER_IS_SQL_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queue_id: int
     offset: int
@@ -130,7 +139,10 @@ class PullRequest(_message.Message):
     max_bytes: int
     wait_ms: int
     group: str
-    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+    is_retry: bool
+    filter: str
+    filter_is_sql: bool
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: _Optional[bool] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ...) -> None: ...
 
 class PullAnswer(_message.Message):
     __slots__ = ("next_offset", "range", "damaged")
@@ -167,12 +179,14 @@ class JoinAnswer(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ...) -> None: ...
 
 class GroupQueue(_message.Message):
-    __slots__ = ("range", "committed")
+    __slots__ = ("range", "committed", "is_retry")
     RANGE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     range: QueueRange
     committed: int
-    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ...) -> None: ...
+    is_retry: bool
+    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("group", "topic")
@@ -193,12 +207,132 @@ class CommitRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ...) -> None: ...
 
 class QueueOffset(_message.Message):
-    __slots__ = ("queue_id", "offset")
+    __slots__ = ("queue_id", "offset", "is_retry")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     offset: int
-    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    is_retry: bool
+    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
+
+class LeaseRequest(_message.Message):
+    __slots__ = ("topic", "group", "max_messages", "max_bytes", "wait_ms", "lease_ms", "max_retries", "filter", "filter_is_sql", "from_latest")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    FILTER_IS_SQL_FIELD_NUMBER: _ClassVar[int]
+    FROM_LATEST_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    max_messages: int
+    max_bytes: int
+    wait_ms: int
+    lease_ms: int
+    max_retries: int
+    filter: str
+    filter_is_sql: bool
+    from_latest: bool
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ..., from_latest: _Optional[bool] = ...) -> None: ...
+
+class LeaseAnswer(_message.Message):
+    __slots__ = ("token", "deadline", "counts")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    deadline: int
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, token: _Optional[int] = ..., deadline: _Optional[int] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SettleRequest(_message.Message):
+    __slots__ = ("topic", "group", "acked", "failed")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ACKED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    acked: _containers.RepeatedCompositeFieldContainer[Leased]
+    failed: _containers.RepeatedCompositeFieldContainer[FailedTry]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., acked: _Optional[_Iterable[_Union[Leased, _Mapping]]] = ..., failed: _Optional[_Iterable[_Union[FailedTry, _Mapping]]] = ...) -> None: ...
+
+class Leased(_message.Message):
+    __slots__ = ("queue_id", "is_retry", "token", "offsets")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    is_retry: bool
+    token: int
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FailedTry(_message.Message):
+    __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    IS_FINAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    STACK_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    is_retry: bool
+    token: int
+    offset: int
+    delay_ms: int
+    max_retries: int
+    is_final: bool
+    reason: int
+    error: str
+    stack: str
+    consumer: str
+    count: int
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SettleAnswer(_message.Message):
+    __slots__ = ("unsettled",)
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    unsettled: _containers.RepeatedCompositeFieldContainer[Unsettled]
+    def __init__(self, unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ...) -> None: ...
+
+class Unsettled(_message.Message):
+    __slots__ = ("queue_id", "is_retry", "offset", "code", "message")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    is_retry: bool
+    offset: int
+    code: int
+    message: str
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., offset: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ExtendRequest(_message.Message):
+    __slots__ = ("topic", "group", "lease_ms", "leases")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    lease_ms: int
+    leases: _containers.RepeatedCompositeFieldContainer[Leased]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., lease_ms: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[Leased, _Mapping]]] = ...) -> None: ...
 
 class OffsetAtTimeRequest(_message.Message):
     __slots__ = ("topic", "queue_id", "store_timestamp")
