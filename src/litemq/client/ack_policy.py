@@ -67,9 +67,14 @@ def failure_of(error: BaseException, retry: RetryPolicy, attempt: int, *, is_fin
     if isinstance(error, Retry) and error.delay is not None and not is_final:
         delay = error.delay
     reason = DeadReason.CONSUME_ERROR if is_final else DeadReason.MAX_RETRY
-    line = f"{type(error).__name__}: {error}".replace("\n", " ")[:_MOST_ERROR]
-    stack = "".join(traceback.format_exception(error))[-_MOST_STACK:]  # its end says most
+    line = _plain(f"{type(error).__name__}: {error}".replace("\n", " ")[:_MOST_ERROR])
+    stack = _plain("".join(traceback.format_exception(error))[-_MOST_STACK:])  # its end says most
     return Failure(delay, retry.max_retries, is_final, reason, detail, line, stack)
+
+
+def _plain(text: str) -> str:
+    """Text that can be sent: a halved character may stand in anybody's error."""
+    return text.encode(errors="replace").decode()
 
 
 def outcome_of(
