@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import Buffer, decode_record, encode_record
+from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, Buffer, Stage, decode_record, encode_record
 from litemq.types import DeadReason, Record, StoredRecord
 
-__all__ = ["DEAD_PREFIX", "UNDECODABLE", "Story", "dead_topic", "encode_dead_letter", "original_of", "story_of"]
+__all__ = ["DEAD_PREFIX", "UNDECODABLE", "DeadSelection", "Story", "dead_topic", "encode_dead_letter", "original_of", "story_of"]
 
 DEAD_PREFIX: Final = "%DLQ%"
 UNDECODABLE: Final = "undecodable"  # the detail of a message whose body nobody could read
@@ -61,14 +61,39 @@ class Story(NamedTuple):
         return {_PROPERTY + name: value for name, value in told.items() if value}
 
 
+class DeadSelection(NamedTuple):
+    """Which dead letters are meant: those that fit all that is said. Times are when they died, in ms."""
+
+    message_ids: frozenset[str] = frozenset()
+    since: int = 0
+    until: int = 0  # 0: at any time
+    reasons: frozenset[DeadReason] = frozenset()
+    group: str = ""
+    fingerprint: str = ""
+    undecodable: bool | None = None  # only those whose body nobody could read, or all but those
+    before: int = 0  # log offset: only those that stand before it; 0: all
+
+    def matches(self, message_id: str, story: Story) -> bool:
+        """Whether a letter is meant, as far as its story tells; where it stands is for whoever reads the log."""
+        return (
+            (not self.message_ids or message_id in self.message_ids)
+            and story.dead_at >= self.since
+            and (not self.until or story.dead_at < self.until)
+            and (not self.reasons or story.reason in self.reasons)
+            and (not self.group or story.group == self.group)
+            and (not self.fingerprint or story.fingerprint == self.fingerprint)
+            and (self.undecodable is None or story.is_undecodable is self.undecodable)
+        )
+
+
 def dead_topic(topic: str) -> str:
     """Where the dead letters of a topic are."""
     return DEAD_PREFIX + topic
 
 
 def encode_dead_letter(original: Buffer, story: Story) -> bytes:
-    """The dead letter of a stored record, as it is to be placed in ``%DLQ%<topic>``."""
-    died = decode_record(original, limits=STORED_LIMITS).record
+    """The dead letter of a record, stored or refused, as it is to be placed in ``%DLQ%<topic>``."""
+    died = _decode(original).record
     letter = Record(
         dead_topic(died.topic),
         bytes(original),
@@ -97,9 +122,15 @@ def story_of(properties: Mapping[str, str]) -> Story:
 def original_of(letter: Record) -> StoredRecord:
     """The record that died."""
     try:
-        return decode_record(letter.body, limits=STORED_LIMITS)
+        return _decode(letter.body)
     except RecordFormatError as error:
         raise InvalidArgumentError(f"message {letter.message_id} of {letter.topic} is no dead letter: {error}") from None
+
+
+def _decode(original: Buffer) -> StoredRecord:
+    """What was refused when it was sent has never been stamped."""
+    stage = Stage.STORED if any(original[STAMP_AT:PRODUCER_BYTES_AT]) else Stage.SENT
+    return decode_record(original, stage=stage, limits=STORED_LIMITS)
 
 
 def _number(text: str) -> int:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
-from litemq.format.dead_letters import UNDECODABLE, Story, dead_topic, encode_dead_letter, original_of, story_of
+from litemq.format.dead_letters import UNDECODABLE, DeadSelection, Story, dead_topic, encode_dead_letter, original_of, story_of
 from litemq.format.limits import MAX_PROPERTIES_BYTES
 from litemq.format.record import Stage, decode_record, encode_record
 from litemq.types import DeadReason, Record, RecordKind, Stamp
@@ -59,3 +59,31 @@ def test_a_story_that_makes_no_sense_is_empty() -> None:
 def test_what_is_no_dead_letter_says_so() -> None:
     with pytest.raises(InvalidArgumentError, match=r"message m-1 of orders is no dead letter"):
         original_of(ORIGINAL)
+
+
+def test_what_was_refused_at_once_was_never_stamped() -> None:
+    letter = decode_record(encode_dead_letter(encode_record(ORIGINAL), Story(DeadReason.QUEUE_FULL)), stage=Stage.SENT).record
+    assert original_of(letter).stamp is None
+    assert original_of(letter).record == ORIGINAL
+
+
+@pytest.mark.parametrize(
+    ("selection", "is_meant"),
+    [
+        (DeadSelection(), True),
+        (DeadSelection(message_ids=frozenset({"m-1", "m-2"})), True),
+        (DeadSelection(message_ids=frozenset({"m-2"})), False),
+        (DeadSelection(since=1_234, until=1_235), True),
+        (DeadSelection(since=1_235), False),
+        (DeadSelection(until=1_234), False),
+        (DeadSelection(reasons=frozenset({DeadReason.MAX_RETRY, DeadReason.FILTERED})), True),
+        (DeadSelection(reasons=frozenset({DeadReason.FILTERED})), False),
+        (DeadSelection(group="billing", fingerprint="0011aabbccdd"), True),
+        (DeadSelection(group="audit"), False),
+        (DeadSelection(fingerprint="ffffffffffff"), False),
+        (DeadSelection(undecodable=False), True),
+        (DeadSelection(undecodable=True), False),
+    ],
+)
+def test_all_that_is_said_must_fit(selection: DeadSelection, is_meant: bool) -> None:
+    assert selection.matches("m-1", STORY) is is_meant
