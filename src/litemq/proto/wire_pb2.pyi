@@ -489,7 +489,7 @@ class FollowRedriveRequest(_message.Message):
     def __init__(self, redrive_id: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class RedriveAnswer(_message.Message):
-    __slots__ = ("redrive_id", "state", "letters", "examined", "selected", "done", "gone", "expired", "problem", "log_end")
+    __slots__ = ("redrive_id", "state", "letters", "examined", "selected", "done", "gone", "expired", "problem", "log_end", "damaged")
     REDRIVE_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     LETTERS_FIELD_NUMBER: _ClassVar[int]
@@ -500,6 +500,7 @@ class RedriveAnswer(_message.Message):
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     LOG_END_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     redrive_id: int
     state: str
     letters: int
@@ -510,7 +511,8 @@ class RedriveAnswer(_message.Message):
     expired: int
     problem: str
     log_end: int
-    def __init__(self, redrive_id: _Optional[int] = ..., state: _Optional[str] = ..., letters: _Optional[int] = ..., examined: _Optional[int] = ..., selected: _Optional[int] = ..., done: _Optional[int] = ..., gone: _Optional[int] = ..., expired: _Optional[int] = ..., problem: _Optional[str] = ..., log_end: _Optional[int] = ...) -> None: ...
+    damaged: int
+    def __init__(self, redrive_id: _Optional[int] = ..., state: _Optional[str] = ..., letters: _Optional[int] = ..., examined: _Optional[int] = ..., selected: _Optional[int] = ..., done: _Optional[int] = ..., gone: _Optional[int] = ..., expired: _Optional[int] = ..., problem: _Optional[str] = ..., log_end: _Optional[int] = ..., damaged: _Optional[int] = ...) -> None: ...
 
 class RedriveRecordsRequest(_message.Message):
     __slots__ = ("topic", "log_offsets")
