@@ -7,11 +7,24 @@ if TYPE_CHECKING:
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+    from litemq.client.middleware import Middleware
+    from litemq.client.plugins import Plugin
     from litemq.errors import LiteMQError
 
 __version__ = "0.1.0"
 
-__all__ = ["AsyncClient", "Client", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientConfig",
+    "LiteMQError",
+    "Message",
+    "Middleware",
+    "OutgoingMessage",
+    "Plugin",
+    "SendReceipt",
+    "__version__",
+]
 
 # Imported when they are first used: whoever wants an error class, the version or the plugin for pytest does not pay for a client.
 _PLACES = {
@@ -20,7 +33,9 @@ _PLACES = {
     "ClientConfig": "litemq.client.config",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
+    "Middleware": "litemq.client.middleware",
     "OutgoingMessage": "litemq.client.messages",
+    "Plugin": "litemq.client.plugins",
     "SendReceipt": "litemq.client.messages",
 }
 
