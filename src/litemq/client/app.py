@@ -95,7 +95,9 @@ class AsyncApp:
         self, function: None = None, /, *, topic: str = ..., group_id: str = ..., **options: Unpack[HandlerOptions]
     ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]: ...
 
-    def task(self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Unpack[HandlerOptions]
+    ) -> Any:
         """``@mq.task(max_retries=5)``: ``await f.send(…)`` has a worker call the function, ``f(…)`` calls it here.
 
         Each task has a topic of its own, ``tasks-module.function`` unless another one is named.
@@ -200,7 +202,9 @@ class SyncApp:
         self, function: None = None, /, *, topic: str = ..., group_id: str = ..., **options: Unpack[HandlerOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Any) -> Any:
+    def task(
+        self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Unpack[HandlerOptions]
+    ) -> Any:
         """``@mq.task(max_retries=5)``: ``f.send(…)`` has a worker call the function, ``f(…)`` calls it here.
 
         Each task has a topic of its own, ``tasks-module.function`` unless another one is named.

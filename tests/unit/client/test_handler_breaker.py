@@ -18,16 +18,18 @@ class Handler:
         self.clock = FakeClock()
         self.breaker = HandlerBreaker(limits)
 
+    def is_in(self, state: HandlerState) -> bool:
+        return self.breaker.state is state
+
     @property
     def now(self) -> float:
         return self.clock.elapsed_ns() / 1e9
 
-    @property
     def wait(self) -> float | None:
         return self.breaker.wait(self.now)
 
     def call(self, *, fails: bool) -> None:
-        assert self.wait == 0
+        assert self.wait() == 0
         turn = self.breaker.begin()
         (self.breaker.failed if fails else self.breaker.succeeded)(turn, self.now)
 
@@ -36,7 +38,7 @@ def paused() -> Handler:
     handler = Handler()
     for _ in range(10):
         handler.call(fails=True)
-    assert handler.breaker.state is HandlerState.PAUSED
+    assert handler.is_in(HandlerState.PAUSED)
     return handler
 
 
@@ -44,39 +46,39 @@ def test_failures_of_more_than_the_share_pause_it() -> None:
     handler = Handler()
     for number in range(50):
         handler.call(fails=number % 5 != 0)  # 80%
-    assert handler.breaker.state is HandlerState.RUNNING
+    assert handler.is_in(HandlerState.RUNNING)
     handler.call(fails=True)
-    assert handler.breaker.state is HandlerState.PAUSED
-    assert handler.wait == 60
+    assert handler.is_in(HandlerState.PAUSED)
+    assert handler.wait() == 60
 
 
 def test_few_calls_say_nothing() -> None:
     handler = Handler()
     for _ in range(9):
         handler.call(fails=True)
-    assert handler.wait == 0
+    assert handler.wait() == 0
     handler.clock.advance(61)  # nor do those that are long ago
     for _ in range(9):
         handler.call(fails=True)
-    assert handler.wait == 0
+    assert handler.wait() == 0
 
 
 def test_after_the_pause_one_call_decides() -> None:
     handler = paused()
     handler.clock.advance(59.9)
-    assert handler.wait == pytest.approx(0.1)
+    assert handler.wait() == pytest.approx(0.1)
     handler.clock.advance(0.1)
-    assert handler.wait == 0
+    assert handler.wait() == 0
     turn = handler.breaker.begin()
-    assert handler.wait is None  # nobody else
+    assert handler.wait() is None  # nobody else
     handler.breaker.failed(turn, handler.now)
-    assert handler.wait == 60
+    assert handler.wait() == 60
     handler.clock.advance(60)
     handler.call(fails=False)
-    assert handler.breaker.state is HandlerState.RUNNING
+    assert handler.is_in(HandlerState.RUNNING)
     for _ in range(8):
         handler.call(fails=True)  # counted anew, with the one that went well
-    assert handler.wait == 0
+    assert handler.wait() == 0
 
 
 def test_calls_from_before_do_not_decide() -> None:
@@ -85,24 +87,24 @@ def test_calls_from_before_do_not_decide() -> None:
     for _ in range(10):
         handler.call(fails=True)
     handler.breaker.succeeded(slow[0], handler.now)
-    assert handler.breaker.state is HandlerState.PAUSED
+    assert handler.is_in(HandlerState.PAUSED)
     handler.clock.advance(60)
-    assert handler.wait == 0
+    assert handler.wait() == 0
     handler.breaker.begin()
     handler.breaker.succeeded(slow[1], handler.now)
     handler.breaker.failed(slow[2], handler.now)
     handler.breaker.forget(slow[2])
-    assert handler.breaker.state is HandlerState.PROBING
-    assert handler.wait is None
+    assert handler.is_in(HandlerState.PROBING)
+    assert handler.wait() is None
 
 
 def test_a_probe_that_says_nothing_is_followed_by_another() -> None:
     handler = paused()
     handler.clock.advance(60)
-    assert handler.wait == 0
+    assert handler.wait() == 0
     handler.breaker.forget(handler.breaker.begin())
     handler.call(fails=False)
-    assert handler.breaker.state is HandlerState.RUNNING
+    assert handler.is_in(HandlerState.RUNNING)
 
 
 @pytest.mark.parametrize("wrong", [{"failure_share": 1.0}, {"failure_share": -0.1}, {"pause": 0.0}, {"window": 0.0}, {"least_calls": 0}])
@@ -117,10 +119,10 @@ def test_it_always_runs_again(history: list[tuple[bool, float]]) -> None:
     handler = Handler()
     for fails, passed in history:
         handler.clock.advance(passed)
-        if handler.wait == 0:
+        if handler.wait() == 0:
             handler.call(fails=fails)
         else:
-            assert handler.breaker.state is HandlerState.PAUSED
+            assert handler.is_in(HandlerState.PAUSED)
     handler.clock.advance(60)
     handler.call(fails=False)
-    assert handler.breaker.state is HandlerState.RUNNING
+    assert handler.is_in(HandlerState.RUNNING)

@@ -24,7 +24,7 @@ def test_a_call_gives_what_it_returns_or_raises() -> None:
         name, value = await threads.run(lambda: (threading.current_thread().name, VARIABLE.get()))
         assert (name, value) == ("litemq handler", "here")
         with pytest.raises(KeyError, match="x"):
-            await threads.run(lambda: {}["x"])
+            await threads.run(lambda: {"y": 1}["x"])
         with pytest.raises(RuntimeError, match="StopIteration"):
             await threads.run(lambda: next(iter(())))
         threads.close()

@@ -15,6 +15,7 @@ from litemq import AsyncClient, Client, Message, OutgoingMessage
 from litemq.client import handler_call
 from litemq.client.client import SyncMessage
 from litemq.client.handler_breaker import FailureLimits
+from litemq.client.subscription import HandlerOptions
 from litemq.errors import HandlerStuckError, HandlerTimeoutError, InvalidArgumentError
 
 
@@ -49,7 +50,9 @@ def test_so_many_at_once(declared: int | None) -> None:
         async with AsyncClient("memory://") as mq:
             now, most, done = 0, 0, 0
 
-            @mq.subscriber("orders", group_id="g", **({} if declared is None else {"concurrency": declared}))  # type: ignore[arg-type]
+            options: HandlerOptions = {} if declared is None else {"concurrency": declared}
+
+            @mq.subscriber("orders", group_id="g", **options)
             async def handle(message: Message) -> None:
                 nonlocal now, most, done
                 now += 1
