@@ -32,6 +32,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
@@ -41,7 +42,9 @@ from litemq.client.consumer import Consumer
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
+from litemq.errors import LiteMQError
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
@@ -138,9 +141,17 @@ BODIES = {
     "SyncConsumer.close": CLOSE,
     "SyncReader.close": CLOSE,
     "SyncMessage.process": """
-        yield self
-        if not self.is_settled:
-            self.ack()""",
+        processing = self._wrapped.process({arguments})
+        self._thread.run(processing.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            if not self._thread.run(processing.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            self._thread.run(processing.__aexit__(None, None, None))""",
+    "SyncMessage.release": """
+        self._thread.call(self._wrapped.release)""",
 }
 
 

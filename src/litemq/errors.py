@@ -30,7 +30,8 @@ The tree (a test holds it equal to the classes below)::
     │   │   └── QuotaExceededError
     │   ├── SequenceGapError
     │   ├── NotGroupMemberError
-    │   └── OffsetExpiredError
+    │   ├── OffsetExpiredError
+    │   └── LeaseLostError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -66,6 +67,7 @@ __all__ = [
     "HandlerStuckError",
     "HandlerTimeoutError",
     "InvalidArgumentError",
+    "LeaseLostError",
     "LiteMQError",
     "MissingExtraError",
     "NetworkError",
@@ -328,6 +330,12 @@ class OffsetExpiredError(BrokerError):
     retriable = True
 
 
+class LeaseLostError(BrokerError):
+    """A message was settled or extended after its lease had ended: others may have it by now. Take a longer lease, or ``process()``, which renews it."""
+
+    code = 47
+
+
 class ClientError(LiteMQError):
     """The client could not do what was asked of it, before or after talking to a broker. The message says what to do."""
 
@@ -355,7 +363,7 @@ class BufferFullError(ClientError):
 
 
 class AlreadySettledError(ClientError):
-    """A message was acknowledged twice. Settle it once, by hand or with ``process()``."""
+    """A message was settled twice. Settle it once, by hand or with ``process()``."""
 
     code = 55
 
