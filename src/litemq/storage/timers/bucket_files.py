@@ -51,7 +51,7 @@ class _Bucket(NamedTuple):
     minute: int
     minutes: int
     number: int
-    count: int
+    entries: int
 
     @property
     def name(self) -> str:
@@ -96,10 +96,10 @@ class BucketFiles:
         for bucket in self._buckets.values():
             path = self._directory / bucket.name
             size = path.stat().st_size if path.exists() else 0
-            if size < bucket.count * ENTRY.itemsize:
-                raise CorruptStoreError(str(path), size, f"{bucket.count} entries of timers should be there")
-            if size > bucket.count * ENTRY.itemsize:
-                self._disk.open(path).truncate(bucket.count * ENTRY.itemsize)
+            if size < bucket.entries * ENTRY.itemsize:
+                raise CorruptStoreError(str(path), size, f"{bucket.entries} entries of timers should be there")
+            if size > bucket.entries * ENTRY.itemsize:
+                self._disk.open(path).truncate(bucket.entries * ENTRY.itemsize)
         self.applied = applied
         self._sealed_as = raw
 
@@ -145,8 +145,8 @@ class BucketFiles:
             bucket = _Bucket(minute, 1 if minute < self._split_before * DAY_MINUTES else DAY_MINUTES, self._next_number, 0)
             self._next_number += 1
         file = self._disk.open(self._directory / bucket.name, create=True)
-        file.write(entries.tobytes(), bucket.count * ENTRY.itemsize)
-        self._buckets[minute] = bucket._replace(count=bucket.count + entries.size)
+        file.write(entries.tobytes(), bucket.entries * ENTRY.itemsize)
+        self._buckets[minute] = bucket._replace(entries=bucket.entries + entries.size)
 
     def take_apart(self, minute: int) -> None:
         """From now on, timers up to the day of a minute are by the minute."""
@@ -160,14 +160,14 @@ class BucketFiles:
     def _split(self, bucket: _Bucket) -> None:
         del self._buckets[bucket.minute]
         self._dropped.append(bucket)
-        for first in range(0, bucket.count, _SPLIT_AT_ONCE):
-            self.write(self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.count - first)))
+        for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
+            self.write(self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first)))
 
     def read(self, minute: int) -> Entries:
         """The entries of one minute. A day that was far until now is taken apart first."""
         self.take_apart(minute)
         bucket = self._buckets.get(minute)
-        return _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.count)
+        return _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
 
     def read_with(self, minute: int) -> tuple[int, Entries]:
         """The entries of one minute and of all others in the same file, and the minute behind those."""
@@ -175,7 +175,7 @@ class BucketFiles:
         bucket = self._buckets.get(minute if day < self._split_before else day * DAY_MINUTES)
         if bucket is None:
             return minute + 1, _NO_ENTRIES
-        return bucket.minute + bucket.minutes, self._read(bucket, 0, bucket.count)
+        return bucket.minute + bucket.minutes, self._read(bucket, 0, bucket.entries)
 
     def _read(self, bucket: _Bucket, first: int, count: int) -> Entries:
         path = self._directory / bucket.name
