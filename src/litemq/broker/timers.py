@@ -14,7 +14,7 @@ from typing import Final
 
 from litemq.broker.alarms import Alarms
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
+from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
 from litemq.format.record import FIXED_BYTES
 from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.state import QueueKey
@@ -69,14 +69,15 @@ class Timers:
         fired = 0
         async with self._firing:
             while not self._closed:
+                near_end = self._store.timers.near_end
                 await self._load()
                 now = self._clock.wall_ms()
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
                 if timers:
                     fired += await self._fire(timers)
                     await asyncio.sleep(0)
-                elif self._store.timers.near_end > now:
-                    break
+                elif self._store.timers.near_end > now or self._store.timers.near_end == near_end:
+                    break  # what is left is not due, or not safe yet
         return fired
 
     # When it is time ----------------------------------------------------------------------------------------------------------
