@@ -39,18 +39,18 @@ class PendingTotals:
         return []
 
     def _add(self, count: int, size: int) -> list[Touch]:
-        self.count += count
-        self.bytes += size
+        self.count = max(0, self.count + count)
+        self.bytes = max(0, self.bytes + size)
         return [("timers",)]
 
     def row(self, touch: Touch) -> Row | None:
         """The totals as they are now."""
-        return Row(timers=TimerTotals(count=max(0, self.count), bytes=max(0, self.bytes))) if touch[0] == "timers" else None
+        return Row(timers=TimerTotals(count=self.count, bytes=self.bytes)) if touch[0] == "timers" else None
 
     def rows(self) -> Iterator[Row]:
         """The totals, unless nothing waits."""
-        if self.count or self.bytes:
-            yield Row(timers=TimerTotals(count=max(0, self.count), bytes=max(0, self.bytes)))
+        if self.count:
+            yield Row(timers=TimerTotals(count=self.count, bytes=self.bytes))
 
     def put(self, row: Row) -> bool:
         """Take in the totals of a snapshot."""

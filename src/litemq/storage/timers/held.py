@@ -12,9 +12,15 @@ from typing import Final
 
 import numpy as np
 
+from litemq.errors import InvalidArgumentError
+from litemq.proto.control_pb2 import Control
+from litemq.storage.appending import Placed
+from litemq.storage.state.delivery import PlacedRecord
+from litemq.storage.state.timers import is_timer
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.near import NearTimers
+from litemq.types import RecordKind
 
 __all__ = ["HeldTimers"]
 
@@ -42,6 +48,25 @@ class HeldTimers:
         return self._near.end
 
     # What records say ---------------------------------------------------------------------------------------------------------
+
+    def place(self, record: PlacedRecord) -> None:
+        """Take in a record that is no plain message."""
+        begins = is_timer(record)
+        if record.kind is RecordKind.FIRED or (begins and record.origin >= 0):
+            self.end(record.delay_time, record.origin, record.log_offset)
+        if begins:
+            self.begin(record.delay_time, record.log_offset, record.size)
+
+    def apply(self, control: Control, log_offset: int) -> None:
+        """Take in a change."""
+        if control.HasField("timer_ended"):
+            self.end(control.timer_ended.due, control.timer_ended.pending, log_offset)
+
+    def check_fired(self, placed: Iterable[Placed]) -> None:
+        """Refuse to fire what nobody has taken, or what has ended since: nothing is delivered twice."""
+        for each in placed:
+            if each.kind is RecordKind.FIRED and not self.is_taken(each.origin):
+                raise InvalidArgumentError(f"the record at log offset {each.origin} is no timer that was taken, or it has ended")
 
     def begin(self, due: int, pending: int, size: int) -> None:
         """A record waits until it is due."""
@@ -137,7 +162,19 @@ class HeldTimers:
                     if safe == len(waiting):
                         del self._waiting[minute]
         if rows:
-            files.write(entries_of(rows))
+            try:
+                files.write(entries_of(rows))
+            except BaseException:
+                self._put_back(rows)  # what is in a file by then does no harm there twice
+                raise
+
+    def _put_back(self, rows: list[_Row]) -> None:
+        with self._lock:
+            again: dict[int, list[_Row]] = {}
+            for row in rows:
+                again.setdefault(row[0] // MINUTE_MS, []).append(row)
+            for minute, before in again.items():
+                self._waiting[minute] = before + self._waiting.get(minute, [])
 
     def seal(self, applied: int) -> None:
         """What was written behind is safe."""
