@@ -452,7 +452,7 @@ class DiskStore:
         """How many more bytes may wait: half of what the log may take at most."""
         budget = self._config.max_log_bytes
         if budget is None:
-            budget = int(self._disk.capacity(self._directory) * self._config.disk_refuse_percent / 100)
+            budget = int(self._disk.total_bytes(self._directory) * self._config.disk_refuse_percent / 100)
         return max(0, budget // 2 - self.state.delivery.timers.bytes)
 
     def load_timers(self, until: int) -> None:

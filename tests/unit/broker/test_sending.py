@@ -135,8 +135,6 @@ def test_what_does_not_fit_together_in_one_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "level", "says"),
     [
-        ({"delay_time": 5}, Durability.DISK, "delay"),
-        ({"expire_at": 5}, Durability.DISK, "expire"),
         ({"message_type": 2}, Durability.DISK, "transactions"),
         ({}, Durability.REPLICAS, "replicas"),
     ],
