@@ -14,18 +14,22 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.groups import Groups
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.sending import Request, Sending
+from litemq.broker.timers import Timers
+from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.net.frame import Flag, Frame
 from litemq.proto.wire_pb2 import (
+    AlterTopicRequest,
     CommitRequest,
     CreateTopicRequest,
     Empty,
@@ -70,7 +74,9 @@ class Broker:
         self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
-        self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
+        self.alarms = Alarms(clock)
+        self._timers = Timers(store, clock, self.alarms, self._pulling.grown)
+        self._sending = Sending(store, clock, self._limits, quotas, self._pulling.grown, self._timers.held)
         self._groups = Groups(store)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,6 +93,7 @@ class Broker:
             Opcode.DELETE_TOPIC: self._delete_topic,
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
+            Opcode.ALTER_TOPIC: self._alter_topic,
         }
 
     @property
@@ -136,8 +143,14 @@ class Broker:
         self._pulling.gone(caller)
         self._groups.gone(caller)
 
+    async def fire_due(self) -> int:
+        """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
+        return self.alarms.ring_due() + await self._timers.fire_due()
+
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._timers.close()
+        self.alarms.close()
         self._sending.close()
         self._pulling.close()
         for task in self._tasks:
@@ -242,12 +255,20 @@ class Broker:
                 f"create it with `litemq topic create {request.topic}`"
             )
         if topic is None:
-            topic = self._store.create_topic(request.topic, request.queues or self._limits.default_queues)
+            settings = settings_of(request.settings)
+            queue_ids = queue_ids_of(request.queues or self._limits.default_queues, settings)
+            topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._topics_changed(caller, frame, self._describe(topic))
             return
-        if request.queues not in (0, topic.queues):
-            raise InvalidArgumentError(f"topic {topic.name!r} is there already, with {topic.queues} queues instead of {request.queues}")
+        check_same(topic, request)
         self._answer_confirmed(caller, frame, self._store.log_end, self._describe(topic))
+
+    def _alter_topic(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(AlterTopicRequest, frame[3])
+        check_name(request.topic)
+        topic = altered(self._topic(request.topic), request)
+        self._store.append_control(change_of(topic))
+        self._topics_changed(caller, frame, self._describe(topic))
 
     def _delete_topic(self, caller: Caller, frame: Frame) -> None:
         topic = self._topic(_parse(TopicRequest, frame[3]).topic)
@@ -260,12 +281,12 @@ class Broker:
         caller.answer(frame, self._describe(topic).SerializeToString())
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.topics]
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.topics]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
     def _describe(self, topic: TopicFacts) -> TopicAnswer:
         ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
-        return TopicAnswer(topic=topic.name, queues=ranges)
+        return TopicAnswer(topic=topic.name, queues=ranges, settings=told_settings(topic))
 
     def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:
         """Answer once the change is safe, and known to whoever is asked for the topic next."""

@@ -32,14 +32,14 @@ from litemq.storage.appending import (
     took,
 )
 from litemq.storage.flush import Told
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
-from litemq.storage.store import Appended
+from litemq.storage.store import Appended, Longs
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["MemoryStore"]
-
-Longs = npt.NDArray[np.int64]
 
 
 class MemoryStore:
@@ -49,6 +49,8 @@ class MemoryStore:
         self._clock = clock
         self._limits = limits or RecordLimits()
         self.state = State()
+        self.timers = HeldTimers(None)
+        self.timer_room = sys.maxsize
         self.confirm_offset = 0
         self._time = 0
         self._closed = False
@@ -60,8 +62,8 @@ class MemoryStore:
     def log_end(self) -> int:
         return self.confirm_offset
 
-    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
-        return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits))
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None) -> Appended:
+        return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits, held_after))
 
     def _write(self, batch: Batch) -> Appended:
         if self._closed:
@@ -87,9 +89,11 @@ class MemoryStore:
         if not isinstance(batch.topic_id, int):
             for _, placed in numbered_placed(batch.columns, offsets):
                 self.state.place(placed)
+                self.timers.place(placed)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
+        self.timers.check_fired(placed)
         return self._write(placed_batch(self.state, placed))
 
     def system_topic(self, name: str) -> TopicFacts:
@@ -98,12 +102,13 @@ class MemoryStore:
     def append_control(self, control: Control) -> Appended:
         appended = self._write(control_batch(control, self._clock.wall_ms()))
         self.state.apply(control)
+        self.timers.apply(control, int(appended.log_offsets[0]))
         return appended
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)
         if there is None:
-            control = creation_of(self.state, name, queues)
+            control = creation_of(self.state, name, queues, settings)
             self.append_control(control)
             there = self.state.topics[control.topic_created.topic.topic_id]
         return there
@@ -148,6 +153,9 @@ class MemoryStore:
     def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
         return self.read_entries(key, first, most)
 
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:  # noqa: ARG002
+        return b"".join([self.read_queue(key, offset, 1) for offset in queue_offsets.tolist()])
+
     def read_raw(self, log_offset: int) -> bytes:
         if log_offset not in self._records:
             raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}")
@@ -174,6 +182,12 @@ class MemoryStore:
         records = self._queues[key]
         position = bisect_left(records, store_timestamp, key=lambda record: int.from_bytes(record[32:40], "big"))
         return self.state.next.get(key, 0) - len(records) + position
+
+    def load_timers(self, until: int) -> None:
+        self.timers.load(until)
+
+    def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
+        return [self._records[timer.pending] for timer in timers]
 
     def close(self) -> None:
         """Nothing is kept, and nothing more is taken."""
