@@ -14,7 +14,7 @@ import pytest
 from litemq import Client
 from support.commands import Running, litemq, running, up
 
-PROGRAM = '''
+PROGRAM = """
 import asyncio, os, re, time
 import litemq
 
@@ -43,7 +43,7 @@ def hang(seconds: float) -> None:
 def pattern() -> None:
     say("pattern")
     re.match("(a+)+$", "a" * 60 + "b")
-'''
+"""
 
 
 @pytest.fixture(scope="module")
