@@ -17,6 +17,7 @@ __all__ = [
     "SYSTEM_PREFIXES",
     "BodyCodec",
     "ConsumerFacts",
+    "DeadReason",
     "Durability",
     "MessageStatus",
     "MessageType",
@@ -68,6 +69,16 @@ class RecordKind(IntEnum):
     RETRY = 5
     DEAD = 6
     CONTROL = 7
+
+
+class DeadReason(IntEnum):
+    """Why a message is in the dead letters."""
+
+    MAX_RETRY = 1
+    TTL_EXPIRED = 2
+    QUEUE_FULL = 3
+    CONSUME_ERROR = 4
+    FILTERED = 5
 
 
 class BodyCodec(IntEnum):

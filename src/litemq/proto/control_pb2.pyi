@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "snapshot_begin", "snapshot_rows", "snapshot_end")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "snapshot_begin", "snapshot_rows", "snapshot_end")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Control(_message.Message):
     GROUP_CHANGED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_RESET_FIELD_NUMBER: _ClassVar[int]
     TIMER_ENDED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_DROPPED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
@@ -31,10 +32,11 @@ class Control(_message.Message):
     group_changed: GroupChanged
     offsets_reset: OffsetsReset
     timer_ended: TimerEnded
+    dead_letters_dropped: DeadLettersDropped
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -353,3 +355,9 @@ class TimerEnded(_message.Message):
     pending: int
     moved_to: int
     def __init__(self, pending: _Optional[int] = ..., moved_to: _Optional[int] = ...) -> None: ...
+
+class DeadLettersDropped(_message.Message):
+    __slots__ = ("log_offset_steps",)
+    LOG_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    log_offset_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, log_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...
