@@ -61,6 +61,10 @@ class Stock:
     def _queue(self) -> QueueProgress:
         return self._progress.of_queue(*self._place) or _NOTHING
 
+    def is_done(self, offset: int) -> bool:
+        """Whether nothing more is to happen with a message."""
+        return offset < self.offset or offset in self._queue.done or offset in self._settled
+
     # Following the log --------------------------------------------------------------------------------------------------------
 
     def refresh(self, now: int) -> list[Lease]:

@@ -42,22 +42,26 @@ class DeadLetters:
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
-        if control.WhichOneof("change") != "topic_deleted":
-            return []
-        topic_id = control.topic_deleted.topic_id
-        gone = [offset for offset, (key, _) in self._places.items() if key.topic_id == topic_id]
-        return [touch for offset in gone for touch in self.end(offset)]
+        match control.WhichOneof("change"):
+            case "topic_deleted":
+                topic_id = control.topic_deleted.topic_id
+                gone = [offset for offset, (key, _) in self._places.items() if key.topic_id == topic_id]
+            case "dead_letters_dropped":
+                gone = list(accumulate(control.dead_letters_dropped.log_offset_steps))
+            case _:
+                gone = []
+        return [touch for offset in gone for touch in self._end(offset)]
 
     def place(self, record: PlacedRecord) -> list[Touch]:
         """Take in a record that may be a dead letter, or what became of one."""
-        touched = self.end(record.origin) if record.kind in {RecordKind.DEAD, RecordKind.MESSAGE} else []
+        touched = self._end(record.origin) if record.kind in {RecordKind.DEAD, RecordKind.MESSAGE} else []
         if record.kind is RecordKind.DEAD:
             key = QueueKey(record.topic_id, record.queue_id)
             self._put(key, record.queue_offset, record.log_offset)
             touched.append(("dead", key, record.queue_offset // _PAGE))
         return touched
 
-    def end(self, log_offset: int) -> list[Touch]:
+    def _end(self, log_offset: int) -> list[Touch]:
         """A dead letter is none any more; nothing happens where it was none."""
         place = self._places.pop(log_offset, None)
         if place is None:

@@ -32,6 +32,7 @@ class Tries:
 
     def __init__(self) -> None:
         self._of: dict[int, dict[str, WaitingTry]] = {}  # by predecessor and group
+        self._moved: dict[int, int] = {}  # since this was made: for those who remember where a predecessor was
 
     def __iter__(self) -> Iterator[tuple[int, str, WaitingTry]]:
         for predecessor, tries in self._of.items():
@@ -45,6 +46,12 @@ class Tries:
     def holds(self, predecessor: int) -> bool:
         """Whether anybody waits to try a record again."""
         return predecessor in self._of
+
+    def moved_to(self, predecessor: int) -> int:
+        """Where a predecessor stands now."""
+        while predecessor in self._moved:
+            predecessor = self._moved[predecessor]
+        return predecessor
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -75,6 +82,7 @@ class Tries:
                 ended = [group for group in held if group == record.properties.get("litemq-group")]
             case RecordKind.PENDING:
                 self._of[record.log_offset] = dict(held)
+                self._moved[record.origin] = record.log_offset
                 ended = list(held)
                 moved: list[Touch] = [("try", record.log_offset, group) for group in held]
                 return moved + [self._end(record.origin, group) for group in ended]
