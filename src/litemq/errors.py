@@ -30,7 +30,9 @@ The tree (a test holds it equal to the classes below)::
     │   │   └── QuotaExceededError
     │   ├── SequenceGapError
     │   ├── NotGroupMemberError
-    │   └── OffsetExpiredError
+    │   ├── OffsetExpiredError
+    │   ├── LeaseLostError
+    │   └── BacklogFullError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -50,6 +52,7 @@ from typing import ClassVar
 __all__ = [
     "AddressInUseError",
     "AlreadySettledError",
+    "BacklogFullError",
     "BodyCodecError",
     "BodyTooLargeError",
     "BrokerError",
@@ -62,6 +65,7 @@ __all__ = [
     "DiskFullError",
     "FilterSyntaxError",
     "InvalidArgumentError",
+    "LeaseLostError",
     "LiteMQError",
     "MissingExtraError",
     "NetworkError",
@@ -321,6 +325,19 @@ class OffsetExpiredError(BrokerError):
     """Retention took messages that this group had not read yet. Raised once; reading goes on at the oldest message that is left."""
 
     code = 46
+    retriable = True
+
+
+class LeaseLostError(BrokerError):
+    """A message was settled or extended after its lease had ended: others may have it by now. Take a longer lease, or ``process()``, which renews it."""
+
+    code = 47
+
+
+class BacklogFullError(BrokerError):
+    """A queue has as many messages behind its slowest group as it may. Let the group catch up, delete it, or raise the topic's ``max_backlog``."""
+
+    code = 48
     retriable = True
 
 

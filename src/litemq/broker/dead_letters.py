@@ -22,7 +22,7 @@ class Burial(NamedTuple):
     key: QueueKey
     offset: int
     group: str
-    count: int  # tries so far
+    tries: int  # so far
     reason: DeadReason
     detail: str = ""
     error: str = ""
@@ -42,7 +42,7 @@ def letters_of(store: Store, burials: list[Burial], now: int) -> list[Placed]:
             burial.consumer,
             burial.error,
             burial.stack,
-            burial.count,
+            burial.tries,
             now,
             fingerprint_of(burial.reason, burial.detail, burial.error, burial.stack),
         )

@@ -23,7 +23,7 @@ class Piece(NamedTuple):
 
     begin: int
     end: int
-    count: int
+    tries: int
 
 
 class Extended(NamedTuple):
@@ -117,7 +117,7 @@ class Stock:
         if not leases:
             return Piece(begin, end, 0)
         first = leases[0]
-        return Piece(begin, first.begin, 0) if begin < first.begin else Piece(begin, first.end, first.count)
+        return Piece(begin, first.begin, 0) if begin < first.begin else Piece(begin, first.end, first.tries)
 
     def put_back(self, begin: int, end: int) -> None:
         """These were taken, and not given out."""
@@ -173,7 +173,7 @@ class Stock:
             for free_from, free_to in self._settled.without(lease.begin, lease.end):
                 lost.remove(free_from, free_to)
                 until = max(deadline, lease.deadline)
-                extended = Lease(free_from, free_to, token, until, lease.count)
+                extended = Lease(free_from, free_to, token, until, lease.tries)
                 kept.append(extended)
                 ended = self.again.within(free_from, free_to)
                 self.in_flight += _size(ended)

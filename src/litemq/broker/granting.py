@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.broker.chunks import Chunk, Chunks
 from litemq.broker.dead_letters import Burial
 from litemq.broker.delivery import Piece, Stock
 from litemq.broker.lease_tick import Tick
 from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError
-from litemq.format.runs import Run
+from litemq.format.runs import Run, RunSet
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.storage.state.leases import Lease
 from litemq.storage.store import Store
@@ -20,6 +21,7 @@ from litemq.types import DeadReason
 
 __all__ = ["Granted", "TopicStock", "Wish"]
 
+_REMEMBERED: Final = 10_000  # leases of a group and topic that were settled lately
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,6 +58,7 @@ class TopicStock:
         self.group = group
         self.topic_id = topic.topic_id
         self._stocks: dict[QueueKey, Stock] = {}
+        self._settled: OrderedDict[tuple[int, QueueKey, bool], RunSet] = OrderedDict()  # by token
         self._turn = 0
 
     @property
@@ -76,7 +79,7 @@ class TopicStock:
         """Whether something that was asked for is on its way from the disk."""
         return any(self._chunks.is_reading((self.group, key)) for key in self._stocks)
 
-    def keys(self) -> list[QueueKey]:
+    def queues(self) -> list[QueueKey]:
         """The queues that there are, the group's retry queue last."""
         keys = [QueueKey(self.topic_id, queue_id) for queue_id in range(self.topic.queues)]
         retry = self._store.state.topic(retry_topic(self.group))
@@ -103,7 +106,7 @@ class TopicStock:
 
     def refresh(self, now: int) -> Iterator[tuple[Stock, Lease]]:
         """See what others changed; gives the leases that are to be watched."""
-        for key in self.keys():
+        for key in self.queues():
             stock = self.stock(key)
             for lease in stock.refresh(now):
                 yield stock, lease
@@ -116,6 +119,17 @@ class TopicStock:
         """Everything that was decided is in the log."""
         for stock in self._stocks.values():
             stock.recorded()
+
+    def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
+        """Whoever had this token has settled some messages; it is remembered for a while, since the answer may be lost."""
+        self._settled.setdefault((token, key, failed), RunSet()).add(begin, end)
+        if len(self._settled) > _REMEMBERED:
+            self._settled.popitem(last=False)
+
+    def not_settled(self, token: int, key: QueueKey, runs: list[Run], *, failed: bool = False) -> list[Run]:
+        """Those of some messages that whoever had this token has not settled, or not in this way."""
+        settled = self._settled.get((token, key, failed))
+        return runs if settled is None else [left for run in runs for left in settled.without(*run)]
 
     @property
     def has_unread(self) -> bool:
@@ -157,7 +171,7 @@ class TopicStock:
         """Give out what can be had of a piece; returns how far that was."""
         reached = piece.begin
         while reached < piece.end:
-            room = wish.max_bytes - granted.size
+            room = max(0, wish.max_bytes - granted.size)
             try:
                 chunk = self._chunks.at((self.group, stock.key), reached, piece.end - reached, room, self.topic.ttl_ms)
             except CorruptStoreError as error:
@@ -173,7 +187,7 @@ class TopicStock:
                 if granted.counts:
                     return reached
                 end = reached + 1  # one at least
-            self._give(stock, chunk, Piece(reached, end, piece.count), wish, tick, burials, granted)
+            self._give(stock, chunk, Piece(reached, end, piece.tries), wish, tick, burials, granted)
             reached = end
         return reached
 
@@ -182,9 +196,9 @@ class TopicStock:
         runs = [(piece.begin, piece.end)]
         if expired is not None:
             runs = _runs_of((~expired).tolist(), piece.begin)
-            self._bury(chunk, stock.key, _runs_of(expired.tolist(), piece.begin), piece.count, DeadReason.TTL_EXPIRED, burials)
-        if piece.count or stock.key.topic_id == self.topic_id:
-            counted: list[tuple[Run, int]] = [(run, piece.count) for run in runs]
+            self._bury(chunk, stock.key, _runs_of(expired.tolist(), piece.begin), piece.tries, DeadReason.TTL_EXPIRED, burials)
+        if piece.tries or stock.key.topic_id == self.topic_id:
+            counted: list[tuple[Run, int]] = [(run, piece.tries) for run in runs]
         else:  # tried before it came to this queue
             counted = [each for run in runs for each in _by_count(run, chunk)]
         for (begin, end), count in counted:

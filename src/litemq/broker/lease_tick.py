@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from litemq.format.runs import Run, RunSet, pack_runs
 from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
 from litemq.storage.state import QueueKey
@@ -27,10 +25,10 @@ class Tick:
     def __init__(self, group: str) -> None:
         self.group = group
         self._queues: dict[QueueKey, _OfQueue] = {}
-        self._failed: list[TryFailed] = []
+        self.failures: list[TryFailed] = []
 
     def __bool__(self) -> bool:
-        return bool(self._queues or self._failed)
+        return bool(self._queues or self.failures)
 
     def _of(self, key: QueueKey) -> _OfQueue:
         queue = self._queues.get(key)
@@ -46,15 +44,17 @@ class Tick:
         """Messages were given back."""
         self._of(key).released.add(begin, end)
 
-    def granted(self, key: QueueKey, leases: Iterable[Lease]) -> None:
+    def granted(self, key: QueueKey, leases: list[Lease]) -> None:
         """Messages were given out, or may be kept for longer. Those of one token come in the order of their offsets."""
+        if not leases:
+            return
         grants = self._of(key).grants
         for begin, end, token, deadline, count in leases:
             grants.setdefault((token, deadline, count), []).append((begin, end))
 
     def failed(self, failed: TryFailed) -> None:
         """A try failed, and the next is due later."""
-        self._failed.append(failed)
+        self.failures.append(failed)
 
     def control(self) -> Control:
         """The record that says it all."""
@@ -71,4 +71,4 @@ class Tick:
             )
             for key, queue in self._queues.items()
         ]
-        return Control(lease_tick=LeaseTick(group=self.group, queues=queues, failed=self._failed))
+        return Control(lease_tick=LeaseTick(group=self.group, queues=queues, failed=self.failures))

@@ -41,6 +41,10 @@ _LOG = logging.getLogger(__name__)
 Ending = tuple[TopicStock, Stock, Lease]
 
 
+def _new_token() -> int:
+    return random.getrandbits(64) or 1
+
+
 class _Want:
     """One request for messages that has not been answered yet."""
 
@@ -80,13 +84,14 @@ class Leasing:
     """The leases of all groups, on the event loop that is running when it is made."""
 
     def __init__(
-        self, store: Store, limits: BrokerLimits, clock: Clock, alarms: Alarms, new_token: Callable[[], int] = lambda: random.getrandbits(64) or 1
+        self, store: Store, limits: BrokerLimits, clock: Clock, alarms: Alarms, wait_for_try: Callable[[int, str, int], None]
     ) -> None:
+        """``wait_for_try`` is told the predecessor, the group and the time of what is to be tried again."""
         self._store = store
         self._limits = limits
         self._clock = clock
         self._alarms = alarms
-        self._new_token = new_token
+        self._wait_for_try = wait_for_try
         self._loop = asyncio.get_running_loop()
         self._chunks = Chunks(store, self._was_read)
         self._topics: dict[tuple[str, int], _Topic] = {}
@@ -123,7 +128,7 @@ class Leasing:
     def _begin(self, request: LeaseRequest, stock: TopicStock) -> None:
         """Where the group has never been, it begins: with the oldest message, or behind the latest."""
         state = self._store.state
-        fresh = [key for key in stock.keys() if (request.group, key) not in state.group_offsets and key.topic_id == stock.topic_id]
+        fresh = [key for key in stock.queues() if (request.group, key) not in state.group_offsets and key.topic_id == stock.topic_id]
         if fresh:
             begins = state.next if request.from_latest else state.least
             self._store.commit_offsets(request.group, [(key, begins.get(key, 0)) for key in fresh])
@@ -136,12 +141,12 @@ class Leasing:
             try:
                 record = self._store.read_if_hot(key, offset, 1)
             except LiteMQError as error:
-                settlement.at_hand(key, offset, error)
+                settlement.records[key, offset] = error
             else:
                 if record is None:
                     cold.append((key, offset))
                 else:
-                    settlement.at_hand(key, offset, record or _NOTHING_THERE)
+                    settlement.records[key, offset] = record or _NOTHING_THERE
         if not cold:
             self._turn(of_topic).settlements.append((of_topic, settlement))
             return
@@ -153,9 +158,9 @@ class Leasing:
         """What a settlement needs is not in memory: it waits for it."""
         for key, offset in cold:
             try:
-                settlement.at_hand(key, offset, await self._store.pull(key, offset, 1) or _NOTHING_THERE)
+                settlement.records[key, offset] = await self._store.pull(key, offset, 1) or _NOTHING_THERE
             except LiteMQError as error:
-                settlement.at_hand(key, offset, error)
+                settlement.records[key, offset] = error
         self._turn(of_topic).settlements.append((of_topic, settlement))
 
     def _topic(self, group: str, topic: TopicFacts) -> _Topic:
@@ -218,6 +223,8 @@ class Leasing:
             self._store.append_control(tick.control())
         if burials:
             self._store.append_placed(letters_of(self._store, burials, now))
+        for failed in tick.failures:
+            self._wait_for_try(failed.predecessor, group, failed.due)
         for of_topic in turn.topics:
             of_topic.stock.recorded()
         for want, wish, given in granted:
@@ -241,7 +248,7 @@ class Leasing:
                 break
             request = want.request
             # A millisecond more: the time of now was cut to a whole one, and no lease ends early.
-            wish = Wish(room, want.max_bytes, request.max_retries, self._new_token(), now + request.lease_ms + 1, now)
+            wish = Wish(room, want.max_bytes, request.max_retries, _new_token(), now + request.lease_ms + 1, now)
             given = stock.grant(wish, tick, burials)
             if given.counts or given.trouble is not None:
                 in_flight += len(given.counts)

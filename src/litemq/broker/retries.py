@@ -10,7 +10,8 @@ from typing import Final
 from litemq.broker.alarms import Alarms
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
-from litemq.storage.state import WaitingTry
+from litemq.storage.state import QueueKey
+from litemq.storage.state.tries import WaitingTry
 from litemq.storage.store import Placed, Store
 from litemq.types import RecordKind
 
@@ -26,8 +27,8 @@ Due = tuple[int, str, WaitingTry, bytes]
 class Retries:
     """Waits for everything that groups try again later; on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, clock: Clock, alarms: Alarms, placed: Callable[[str, int, int], None]) -> None:
-        """``placed`` is told the group, the topic and the log's end, when a try is in its queue."""
+    def __init__(self, store: Store, clock: Clock, alarms: Alarms, placed: Callable[[str, QueueKey, int], None]) -> None:
+        """``placed`` is told the group, the queue and the log's end, when a try is in its queue."""
         self._store = store
         self._clock = clock
         self._alarms = alarms
@@ -80,15 +81,15 @@ class Retries:
         tries = self._store.state.delivery.tries
         now = self._clock.wall_ms()
         placed: list[Placed] = []
-        told: set[tuple[str, int]] = set()
+        told: set[tuple[str, QueueKey]] = set()
         for predecessor, group, waiting, record in due:
             if tries.get(predecessor, group) != waiting:
                 continue  # it ended while it was read
             if waiting.due > now:
                 self.wait(predecessor, group, waiting.due)
                 continue
-            placed.append(Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.count))
-            told.add((group, waiting.topic_id))
+            placed.append(Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries))
+            told.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
         if not placed:
             return
         try:
@@ -96,8 +97,8 @@ class Retries:
         except LiteMQError:
             _LOG.exception("%d tries that are due could not be placed", len(placed))
             return
-        for group, topic_id in told:
-            self._placed(group, topic_id, end)
+        for group, key in told:
+            self._placed(group, key, end)
 
     def close(self) -> None:
         """Those that are due later are known to the log."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from litemq.broker.caller import Caller
 from litemq.broker.dead_letters import Burial, log_offset_of
 from litemq.broker.delivery import Stock
 from litemq.broker.granting import TopicStock
 from litemq.broker.lease_tick import Tick
-from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, ProtocolError
+from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError
 from litemq.format.runs import Run, unpack_runs
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import TryFailed
@@ -31,39 +31,27 @@ Record = bytes | memoryview
 Watched = list[tuple[Stock, Lease]]
 
 
-class Settlement(Protocol):
+class Settlement:
     """A request that changes leases."""
-
-    @property
-    def caller(self) -> Caller: ...
-
-    @property
-    def frame(self) -> Frame: ...
-
-    @property
-    def group(self) -> str: ...
-
-    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        """The records that must be at hand when it is decided. Raises where the request makes no sense."""
-
-    def at_hand(self, key: QueueKey, offset: int, record: Record | LiteMQError) -> None:
-        """One of them, or why it cannot be had."""
-
-    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
-        """Do it; returns leases that end at another time now."""
-
-    def answer(self, store: Store) -> None:
-        """Tell whoever asked, once that is safe."""
-
-
-class _Request:
-    """What all such requests have."""
 
     def __init__(self, caller: Caller, frame: Frame, group: str) -> None:
         self.caller = caller
         self.frame = frame
         self.group = group
+        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or why they cannot be had
         self._unsettled: list[Unsettled] = []
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        """The records that must be at hand when it is decided. Raises where the request makes no sense."""
+        raise NotImplementedError
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+        """Do it; returns leases that end at another time now."""
+        raise NotImplementedError
+
+    def answer(self, store: Store) -> None:
+        """Tell whoever asked, once that is safe."""
+        raise NotImplementedError
 
     def _leased(self, stock: TopicStock, leased: Leased) -> Iterator[tuple[Stock, Run]]:
         of_queue = stock.stock(stock.key_of(leased.queue_id, is_retry=leased.is_retry))
@@ -81,18 +69,17 @@ class _Request:
         return SettleAnswer(unsettled=self._unsettled).SerializeToString()
 
 
-class Settled(_Request):
+class Settled(Settlement):
     """SETTLE: messages are done, or a try of theirs failed."""
 
     def __init__(self, caller: Caller, frame: Frame, request: SettleRequest) -> None:
         super().__init__(caller, frame, request.group)
         self._request = request
-        self._records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}
 
     @property
     def is_of_members(self) -> bool:
         """Whether whoever asks must have the queues assigned."""
-        return any(not leased.token for leased in (*self._request.acked, *self._request.failed))
+        return not all(leased.token for leased in self._request.acked) or not all(failed.token for failed in self._request.failed)
 
     def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
         _check_size(self._request.acked)
@@ -105,9 +92,6 @@ class Settled(_Request):
             stock.key_of(leased.queue_id, is_retry=leased.is_retry)
         return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
 
-    def at_hand(self, key: QueueKey, offset: int, record: Record | LiteMQError) -> None:
-        self._records[key, offset] = record
-
     def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
         for leased in self._request.acked:
             if not leased.token:
@@ -116,14 +100,16 @@ class Settled(_Request):
                 mine, lost = of_queue.settle(begin, end, leased.token)
                 for lease in mine:
                     tick.done(of_queue.key, lease.begin, lease.end)
-                self._lose(leased, lost)
+                    stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
+                if lost:
+                    self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
         for failed in self._request.failed:
             self._fail(stock, failed, tick, burials, now)
         return []
 
     def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, burials: list[Burial], now: int) -> None:
         key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
-        record = self._records[key, offset]
+        record = self.records[key, offset]
         if isinstance(record, LiteMQError):
             self._unsettled.append(self._told(failed, offset, record.code, str(record)))
             return
@@ -131,9 +117,10 @@ class Settled(_Request):
         if failed.token:
             mine, lost = of_queue.settle(offset, offset + 1, failed.token)
             if lost:
-                self._lose(failed, lost)
+                self._lose(failed, stock.not_settled(failed.token, key, lost, failed=True))
                 return
-            count = mine[0].count
+            stock.settled(failed.token, key, offset, offset + 1, failed=True)
+            count = mine[0].tries
         elif of_queue.is_done(offset):
             return  # said twice, since the answer was lost
         else:
@@ -181,7 +168,7 @@ class Settled(_Request):
         store.when_confirmed(store.log_end, confirmed)
 
 
-class Extension(_Request):
+class Extension(Settlement):
     """EXTEND: messages are kept for longer. If the record is lost, so is the extension, which only allows a repeat: it is told at once."""
 
     def __init__(self, caller: Caller, frame: Frame, request: ExtendRequest) -> None:
@@ -193,9 +180,6 @@ class Extension(_Request):
         for leased in self._request.leases:
             stock.key_of(leased.queue_id, is_retry=leased.is_retry)
         return []
-
-    def at_hand(self, key: QueueKey, offset: int, record: Record | LiteMQError) -> None:
-        raise ProtocolError("an extension needs no records")
 
     def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:  # noqa: ARG002
         watched: Watched = []
@@ -212,7 +196,7 @@ class Extension(_Request):
         self.caller.answer(self.frame, self._answered())
 
 
-def _check_size(leases: list[Leased]) -> None:
+def _check_size(leases: Iterable[Leased]) -> None:
     count = sum(end - begin for leased in leases for begin, end in unpack_runs(leased.offsets))
     if count > MOST_OFFSETS:
         raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")

@@ -20,7 +20,7 @@ class Lease(NamedTuple):
     end: int
     token: int
     deadline: int  # ms
-    count: int  # which try this is
+    tries: int  # which try this is
 
 
 class Leases:

@@ -126,7 +126,7 @@ class Progress:
         pages: set[int] = set()
         for begin, end in unpack_runs(told.released):
             for lease in queue.leases.within(begin, end):
-                queue.leases.put(Lease(lease.begin, lease.end, 0, 0, lease.count))
+                queue.leases.put(Lease(lease.begin, lease.end, 0, 0, lease.tries))
                 pages.update(_pages(lease.begin, lease.end))
         for grant in told.grants:
             for begin, end in unpack_runs(grant.offsets):

@@ -24,7 +24,7 @@ class WaitingTry(NamedTuple):
     topic_id: int  # that the message belongs to
     retry_topic_id: int
     due: int  # ms
-    count: int  # tries so far
+    tries: int  # so far
 
 
 class Tries:
@@ -134,4 +134,6 @@ class Tries:
         waiting = self.get(predecessor, group)
         if waiting is None:
             return Row(waiting_try=TryRow(group=group, predecessor=predecessor, gone=True))
-        return Row(waiting_try=TryRow(group=group, predecessor=predecessor, **waiting._asdict()))
+        row = TryRow(group=group, predecessor=predecessor, due=waiting.due, count=waiting.tries)
+        row.topic_id, row.retry_topic_id = waiting.topic_id, waiting.retry_topic_id
+        return Row(waiting_try=row)

@@ -1,5 +1,7 @@
 """Leases in runs, against one entry an offset."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,7 @@ STEPS = st.lists(st.tuples(RUNS, st.none() | st.tuples(st.integers(1, 2), st.jus
 
 
 def _by_offset(leases: list[Lease]) -> dict[int, tuple[int, int, int]]:
-    return {offset: (lease.token, lease.deadline, lease.count) for lease in leases for offset in range(lease.begin, lease.end)}
+    return {offset: (lease.token, lease.deadline, lease.tries) for lease in leases for offset in range(lease.begin, lease.end)}
 
 
 @given(STEPS, RUNS)
@@ -30,7 +32,7 @@ def test_leases_are_those_of_each_offset(
                 plain[offset] = facts
         every = list(leases)
         assert _by_offset(every) == plain
-        for before, after in zip(every, every[1:], strict=False):
+        for before, after in itertools.pairwise(every):
             assert before.end <= after.begin
             assert before.end < after.begin or before[2:] != after[2:], "neighbours that are one"
     within = leases.within(*looked_at)

@@ -149,7 +149,7 @@ def _tick(done: list[Run] = [], released: list[Run] = [], grants: list[tuple[lis
 def _counts(progress: Progress) -> dict[int, tuple[int, int]]:
     queue = progress.of_queue("billing", KEY)
     leases = [] if queue is None else list(queue.leases)
-    return {offset: (lease.token, lease.count) for lease in leases for offset in range(lease.begin, lease.end)}
+    return {offset: (lease.token, lease.tries) for lease in leases for offset in range(lease.begin, lease.end)}
 
 
 def test_the_offset_is_where_everything_below_is_done() -> None:
