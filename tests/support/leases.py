@@ -21,7 +21,7 @@ class Got(NamedTuple):
     offset: int
     token: int
     deadline: int
-    count: int
+    tries: int
     stored: StoredRecord
 
     @property

@@ -38,7 +38,7 @@ def test_what_is_acked_is_done_and_the_rest_comes_again(kind: Kind, tmp_path: Pa
             await ann.send(records(3, first=5), 1)
             got = await ann.ask_for()
             assert sorted(_ids(got)) == [f"m-{number}" for number in range(8)]
-            assert {one.count for one in got} == {1}
+            assert {one.tries for one in got} == {1}
             assert await ann.ask_for() == []
             assert await ann.ack(*got[:6]) == []
             assert await ann.ack(*got[:6]) == []  # once more, since an answer may be lost
@@ -47,7 +47,7 @@ def test_what_is_acked_is_done_and_the_rest_comes_again(kind: Kind, tmp_path: Pa
             _pass(broker, clock, 0.2)
             again = await ann.ask_for()
             assert _ids(again) == _ids(got[6:])
-            assert {one.count for one in again} == {2}
+            assert {one.tries for one in again} == {2}
             assert sorted(await ann.ack(*got[6:])) == sorted((one.offset, LOST) for one in got[6:])
             assert await ann.ack(*again) == []
             _pass(broker, clock, 5)
@@ -91,7 +91,7 @@ def test_what_is_given_back_is_to_be_had_at_once(kind: Kind, tmp_path: Path) -> 
             waiting = bob.ask_for(10, wait_ms=10_000)
             assert await ann.fail(first[1]) == []
             again = await waiting
-            assert [(one.message_id, one.count) for one in again] == [("m-1", 2)]
+            assert [(one.message_id, one.tries) for one in again] == [("m-1", 2)]
             assert await ann.ack(*first) == [(1, LOST)]
             assert await bob.ack(*again) == []
 
@@ -131,7 +131,7 @@ def test_a_lease_that_ends_wakes_who_waits(tmp_path: Path) -> None:
             begin = loop.time()
             again = await ann.ask_for(wait_ms=5_000)
             assert 0.098 <= loop.time() - begin < 1
-            assert [one.count for one in again] == [2]
+            assert [one.tries for one in again] == [2]
 
     asyncio.run(main())
 
@@ -182,10 +182,10 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Leaser(broker)
             got = await ann.ask_for()
-            assert [(one.message_id, one.count) for one in got] == [("m-2", 2), ("m-5", 1)]
+            assert [(one.message_id, one.tries) for one in got] == [("m-2", 2), ("m-5", 1)]
             _pass(broker, clock, 1.1)
             again = await ann.ask_for()
-            assert [(one.message_id, one.count) for one in again] == [("m-0", 2), ("m-2", 3), ("m-3", 2), ("m-5", 2)]
+            assert [(one.message_id, one.tries) for one in again] == [("m-0", 2), ("m-2", 3), ("m-3", 2), ("m-5", 2)]
             assert await ann.ack(*again) == []
             assert broker._store.state.group_offsets["billing", QueueKey(16, 0)] == 6
 
