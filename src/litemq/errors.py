@@ -39,7 +39,9 @@ The tree (a test holds it equal to the classes below)::
         ├── BufferFullError
         ├── AlreadySettledError
         ├── SerializationError
-        └── ClientClosedError
+        ├── ClientClosedError
+        ├── HandlerTimeoutError
+        └── HandlerStuckError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -64,6 +66,8 @@ __all__ = [
     "CorruptStoreError",
     "DiskFullError",
     "FilterSyntaxError",
+    "HandlerStuckError",
+    "HandlerTimeoutError",
     "InvalidArgumentError",
     "LeaseLostError",
     "LiteMQError",
@@ -368,7 +372,7 @@ class BufferFullError(ClientError):
 
 
 class AlreadySettledError(ClientError):
-    """A message was acknowledged twice. Settle it once, by hand or with ``process()``."""
+    """A message was settled twice. Settle it once, by hand or with ``process()``."""
 
     code = 55
 
@@ -383,3 +387,15 @@ class ClientClosedError(ClientError):
     """The client was closed, or never opened: use it inside ``with`` or ``async with``."""
 
     code = 57
+
+
+class HandlerTimeoutError(ClientError):
+    """A handler ran longer than its ``time_limit``: this try has failed. Make it quicker, or raise the limit."""
+
+    code = 62
+
+
+class HandlerStuckError(ClientError):
+    """Handlers overran their time limit and could not be stopped. Replace the process; ``litemq worker`` does so by itself."""
+
+    code = 63
