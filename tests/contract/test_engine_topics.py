@@ -50,10 +50,10 @@ async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
         assert await mq.admin.create_topic(topic, queues=2, priorities="weighted") == altered
         for wrong in ({"queues": 2}, {"queues": 2, "priorities": "weighted", "ttl": 9}):
             with pytest.raises(InvalidArgumentError, match="is there already, with 16 queues"):
-                await mq.admin.create_topic(topic, **wrong)  # type: ignore[arg-type]
+                await mq.admin.create_topic(topic, **wrong)
         for nonsense in ({"priorities": "high"}, {"when_full": "drop"}, {"max_backlog": -1}, {"ttl": -1}):
             with pytest.raises(InvalidArgumentError):
-                await mq.admin.create_topic(f"{topic}-2", **nonsense)  # type: ignore[arg-type]
+                await mq.admin.create_topic(f"{topic}-2", **nonsense)
         await mq.admin.create_topic(f"{topic}-plain")
         with pytest.raises(InvalidArgumentError, match="has no priorities"):
             await mq.admin.alter_topic(f"{topic}-plain", priorities="weighted")

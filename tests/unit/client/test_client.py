@@ -16,7 +16,7 @@ from litemq.client.async_client import AsyncClient
 from litemq.client.client import Client, SyncMessage
 from litemq.client.cluster import ClusterEngine
 from litemq.client.messages import Message
-from litemq.errors import AlreadySettledError, ClientClosedError, LiteMQError
+from litemq.errors import AlreadySettledError, ClientClosedError, InvalidArgumentError, LiteMQError
 from support.clusters import NAMES, LocalCluster, local_cluster
 
 ROOT = Path(__file__).parents[3]
