@@ -13,6 +13,7 @@ _TOPIC: Final = struct.Struct(">cI")
 _QUEUE: Final = struct.Struct(">cII")
 _OFFSET: Final = struct.Struct(">cII")
 _RUNS: Final = struct.Struct(">cQIIQ")
+_PAGE: Final = struct.Struct(">cIIQ")
 _PENDING: Final = struct.Struct(">cq")
 
 
@@ -30,19 +31,17 @@ def row_key(row: Row) -> bytes:
             runs = row.producer_runs
             return _RUNS.pack(b"p", runs.producer_id, runs.topic_id, runs.queue_id, runs.first)
         case "leases":
-            return _QUEUE.pack(b"l", row.leases.topic_id, row.leases.queue_id) + row.leases.group.encode()
+            return _PAGE.pack(b"l", row.leases.topic_id, row.leases.queue_id, row.leases.page) + row.leases.group.encode()
         case "waiting_try":
             return _PENDING.pack(b"r", row.waiting_try.predecessor) + row.waiting_try.group.encode()
         case "dead_letters":
-            return _QUEUE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id)
-        case "timer":
-            return _PENDING.pack(b"w", row.timer.pending)
+            return _PAGE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id, row.dead_letters.page)
+        case "timers":
+            return b"w"
         case "group":
             return b"n" + row.group.group.encode()
         case "offsets_reset":
             return b"o" + row.offsets_reset.group.encode() + b"\0" + row.offsets_reset.reset_id.encode()
-        case "fired_through":
-            return b"f"
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -50,6 +49,8 @@ def row_key(row: Row) -> bytes:
 def is_gone(row: Row) -> bool:
     """Whether a row says that its fact is none any more."""
     match row.WhichOneof("row"):
+        case "group_offset":
+            return row.group_offset.offset < 0
         case "producer_runs":
             return not row.producer_runs.lengths
         case "leases":
@@ -58,8 +59,8 @@ def is_gone(row: Row) -> bool:
             return row.waiting_try.gone
         case "dead_letters":
             return not row.dead_letters.log_offset_steps
-        case "timer":
-            return row.timer.gone
+        case "timers":
+            return not row.timers.count
         case "group":
             return row.group.gone
         case "offsets_reset":
