@@ -35,7 +35,7 @@ from typing import Any, Literal, Self, TypeVar
 from litemq.client.admin import AsyncAdmin
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
-from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt

@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
+from litemq.broker.parsing import parse as _parse
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.sending import Request, Sending
@@ -26,14 +28,9 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.net.frame import Flag, Frame
 from litemq.proto.wire_pb2 import (
-    CommitRequest,
     CreateTopicRequest,
     Empty,
     FindRequest,
-    GroupQueue,
-    JoinAnswer,
-    JoinRequest,
-    LeaveRequest,
     OffsetAnswer,
     OffsetAtTimeRequest,
     Opcode,
@@ -55,32 +52,40 @@ _FOR_NAMES: Final = int(Opcode.REGISTER_BROKER)  # and those above it
 _KNOWN_HEADERS: Final = 10_000
 _LOG = logging.getLogger(__name__)
 
-M = TypeVar("M", bound=Message)
-
 
 class Broker:
     """Services over a store, for everybody who is connected; made on the event loop that it runs on."""
 
     def __init__(
-        self, store: Store, clock: Clock, limits: BrokerLimits | None = None, *, announce: Callable[[], Awaitable[None]] | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        limits: BrokerLimits | None = None,
+        *,
+        announce: Callable[[], Awaitable[None]] | None = None,
+        name: str = "",
+        zone: str = "",
+        session_clock: Clock | None = None,
     ) -> None:
-        """``announce`` tells the world which topics there are, and returns when it knows."""
+        """``announce`` tells the world which topics there are, and returns when it knows.
+
+        ``session_clock`` measures the silence of members: in a test whose clock stands still, they breathe all the same.
+        """
         self._store = store
         self._limits = limits or BrokerLimits()
         self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
-        self._groups = Groups(store)
+        self.groups = Groups(store, session_clock or clock, self._limits, self._pulling.withdraw, broker=name, zone=zone)
+        self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
         self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.PULL: self._pull,
-            Opcode.JOIN_GROUP: self._join,
-            Opcode.LEAVE_GROUP: self._leave,
-            Opcode.COMMIT_OFFSETS: self._commit,
+            **self._group_requests.handlers,
             Opcode.OFFSET_AT_TIME: self._offset_at_time,
             Opcode.FIND: self._find,
             Opcode.CREATE_TOPIC: self._create_topic,
@@ -134,12 +139,13 @@ class Broker:
         """A caller's connection has ended."""
         self._sending.gone(caller)
         self._pulling.gone(caller)
-        self._groups.gone(caller)
+        self.groups.gone(caller)
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._sending.close()
         self._pulling.close()
+        self.groups.close()
         for task in self._tasks:
             task.cancel()
         self._lookups.shutdown(wait=False, cancel_futures=True)
@@ -163,29 +169,10 @@ class Broker:
         topic = self._topic(request.topic)
         if request.queue_id >= topic.queues:
             raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        key = self._group_requests.key_of(request.group, topic, request.queue_id, is_retry=request.is_retry)
         if request.group:
-            self._groups.check_member(caller, request.group, topic.topic_id)
-        self._pulling.offer(caller, frame, request, topic.topic_id)
-
-    # Groups -------------------------------------------------------------------------------------------------------------------
-
-    def _join(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(JoinRequest, frame[3])
-        joined = self._groups.join(caller, request.group, self._topic(request.topic))
-        queues = [GroupQueue(range=range_of(self._store, key), committed=committed) for key, committed in joined]
-        caller.answer(frame, JoinAnswer(queues=queues).SerializeToString())
-
-    def _leave(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(LeaveRequest, frame[3])
-        self._groups.leave(caller, request.group, self._topic(request.topic).topic_id)
-        caller.answer(frame, b"")
-
-    def _commit(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(CommitRequest, frame[3])
-        topic = self._topic(request.topic)
-        offsets = [(offset.queue_id, offset.offset) for offset in request.offsets]
-        appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
-        self._answer_confirmed(caller, frame, appended.end, Empty())
+            self.groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)
+        self._pulling.offer(caller, frame, request, key)
 
     # Looking things up: from disk, and so not on the event loop ------------------------------------------------------------------
 
@@ -289,13 +276,6 @@ class Broker:
                 caller.refuse(frame, failure)
 
         self._store.when_confirmed(end, confirmed)
-
-
-def _parse(kind: type[M], header: bytes) -> M:
-    try:
-        return kind.FromString(header)
-    except DecodeError as error:
-        raise ProtocolError(f"the header of a {kind.__name__} cannot be read: {error}") from error
 
 
 def _raw(found: StoredRecord) -> bytes:
