@@ -3,24 +3,41 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from litemq.client.ack_policy import AckPolicy
     from litemq.client.async_client import AsyncClient
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+    from litemq.client.retry_policy import Retry, RetryPolicy
     from litemq.errors import LiteMQError
 
 __version__ = "0.1.0"
 
-__all__ = ["AsyncClient", "Client", "ClientConfig", "LiteMQError", "Message", "OutgoingMessage", "SendReceipt", "__version__"]
+__all__ = [
+    "AckPolicy",
+    "AsyncClient",
+    "Client",
+    "ClientConfig",
+    "LiteMQError",
+    "Message",
+    "OutgoingMessage",
+    "Retry",
+    "RetryPolicy",
+    "SendReceipt",
+    "__version__",
+]
 
 # Imported when they are first used: whoever wants an error class, the version or the plugin for pytest does not pay for a client.
 _PLACES = {
+    "AckPolicy": "litemq.client.ack_policy",
     "AsyncClient": "litemq.client.async_client",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
     "OutgoingMessage": "litemq.client.messages",
+    "Retry": "litemq.client.retry_policy",
+    "RetryPolicy": "litemq.client.retry_policy",
     "SendReceipt": "litemq.client.messages",
 }
 

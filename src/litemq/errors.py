@@ -4,7 +4,8 @@ The tree (a test holds it equal to the classes below)::
 
     LiteMQError
     ├── InvalidArgumentError
-    │   └── ConfigurationError
+    │   ├── ConfigurationError
+    │   └── FilterSyntaxError
     ├── MissingExtraError
     ├── UnsupportedFeatureError
     ├── RecordFormatError
@@ -59,6 +60,7 @@ __all__ = [
     "ConnectionLostError",
     "CorruptStoreError",
     "DiskFullError",
+    "FilterSyntaxError",
     "InvalidArgumentError",
     "LiteMQError",
     "MissingExtraError",
@@ -102,6 +104,12 @@ class ConfigurationError(InvalidArgumentError):
     """A setting is unknown or cannot be used. The message names the key, where it came from, and the key that was most likely meant."""
 
     code = 4
+
+
+class FilterSyntaxError(InvalidArgumentError):
+    """A filter cannot be read. The message says what is wrong with it; nothing was delivered by it."""
+
+    code = 6
 
 
 class MissingExtraError(LiteMQError):

@@ -14,9 +14,11 @@ __all__ = [
     "DEFAULT_PRIORITY",
     "LATEST_TIME_MS",
     "MAX_NAME_BYTES",
+    "PRIORITY_CLASSES",
     "SYSTEM_PREFIXES",
     "BodyCodec",
     "ConsumerFacts",
+    "DeadReason",
     "Durability",
     "MessageStatus",
     "MessageType",
@@ -26,9 +28,11 @@ __all__ = [
     "StoredRecord",
     "check_name",
     "is_system_name",
+    "priority_class",
 ]
 
 DEFAULT_PRIORITY: Final = 128
+PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has as many queue ids for each queue
 
 # The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.
 LATEST_TIME_MS: Final = 253_402_300_799_999
@@ -68,6 +72,16 @@ class RecordKind(IntEnum):
     RETRY = 5
     DEAD = 6
     CONTROL = 7
+
+
+class DeadReason(IntEnum):
+    """Why a message is in the dead letters."""
+
+    MAX_RETRY = 1
+    TTL_EXPIRED = 2
+    QUEUE_FULL = 3
+    CONSUME_ERROR = 4
+    FILTERED = 5
 
 
 class BodyCodec(IntEnum):
@@ -147,6 +161,11 @@ class StoredRecord(NamedTuple):
     size: int
     version: int = 2
     facts: ConsumerFacts | None = None
+
+
+def priority_class(priority: int) -> int:
+    """The class of a priority, 0 … 7: messages of a higher one come first."""
+    return priority * PRIORITY_CLASSES // 256
 
 
 def is_system_name(name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "snapshot_begin", "snapshot_rows", "snapshot_end")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "snapshot_begin", "snapshot_rows", "snapshot_end")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Control(_message.Message):
     GROUP_CHANGED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_RESET_FIELD_NUMBER: _ClassVar[int]
     TIMER_ENDED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_DROPPED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
@@ -31,10 +32,11 @@ class Control(_message.Message):
     group_changed: GroupChanged
     offsets_reset: OffsetsReset
     timer_ended: TimerEnded
+    dead_letters_dropped: DeadLettersDropped
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -201,7 +203,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +212,7 @@ class Topic(_message.Message):
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     queues: int
@@ -218,7 +221,8 @@ class Topic(_message.Message):
     ttl_ms: int
     max_backlog: int
     backlog_dead_letters: bool
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+    weighted_priorities: bool
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")
@@ -341,3 +345,9 @@ class TimerEnded(_message.Message):
     pending: int
     moved_to: int
     def __init__(self, pending: _Optional[int] = ..., moved_to: _Optional[int] = ...) -> None: ...
+
+class DeadLettersDropped(_message.Message):
+    __slots__ = ("log_offset_steps",)
+    LOG_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    log_offset_steps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, log_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...

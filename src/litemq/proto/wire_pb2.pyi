@@ -28,6 +28,14 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELETE_TOPIC: _ClassVar[Opcode]
     DESCRIBE_TOPIC: _ClassVar[Opcode]
     LIST_TOPICS: _ClassVar[Opcode]
+    ALTER_TOPIC: _ClassVar[Opcode]
+    LIST_DEAD_TOPICS: _ClassVar[Opcode]
+    LIST_DEAD_LETTERS: _ClassVar[Opcode]
+    REDRIVE: _ClassVar[Opcode]
+    REDRIVE_RECORDS: _ClassVar[Opcode]
+    FOLLOW_REDRIVE: _ClassVar[Opcode]
+    CANCEL_REDRIVE: _ClassVar[Opcode]
+    WHY: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
     DEREGISTER_BROKER: _ClassVar[Opcode]
@@ -52,6 +60,14 @@ CREATE_TOPIC: Opcode
 DELETE_TOPIC: Opcode
 DESCRIBE_TOPIC: Opcode
 LIST_TOPICS: Opcode
+ALTER_TOPIC: Opcode
+LIST_DEAD_TOPICS: Opcode
+LIST_DEAD_LETTERS: Opcode
+REDRIVE: Opcode
+REDRIVE_RECORDS: Opcode
+FOLLOW_REDRIVE: Opcode
+CANCEL_REDRIVE: Opcode
+WHY: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
@@ -341,7 +357,7 @@ class Leased(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FailedTry(_message.Message):
-    __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count")
+    __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count", "detail")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -354,6 +370,7 @@ class FailedTry(_message.Message):
     STACK_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     is_retry: bool
     token: int
@@ -366,7 +383,8 @@ class FailedTry(_message.Message):
     stack: str
     consumer: str
     count: int
-    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+    detail: str
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class SettleAnswer(_message.Message):
     __slots__ = ("unsettled",)
@@ -426,15 +444,219 @@ class FindRequest(_message.Message):
     most: int
     def __init__(self, topic: _Optional[str] = ..., key: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
 
+class DeadTopicsAnswer(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[DeadTopic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[DeadTopic, _Mapping]]] = ...) -> None: ...
+
+class DeadTopic(_message.Message):
+    __slots__ = ("topic", "letters")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    letters: int
+    def __init__(self, topic: _Optional[str] = ..., letters: _Optional[int] = ...) -> None: ...
+
+class DeadSelection(_message.Message):
+    __slots__ = ("message_ids", "since", "until", "reasons", "group", "fingerprint", "undecodable", "before")
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    UNDECODABLE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    since: int
+    until: int
+    reasons: _containers.RepeatedScalarFieldContainer[int]
+    group: str
+    fingerprint: str
+    undecodable: bool
+    before: int
+    def __init__(self, message_ids: _Optional[_Iterable[str]] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., reasons: _Optional[_Iterable[int]] = ..., group: _Optional[str] = ..., fingerprint: _Optional[str] = ..., undecodable: _Optional[bool] = ..., before: _Optional[int] = ...) -> None: ...
+
+class DeadLettersRequest(_message.Message):
+    __slots__ = ("topic", "selection", "after", "most", "whole")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    selection: DeadSelection
+    after: int
+    most: int
+    whole: bool
+    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., after: _Optional[int] = ..., most: _Optional[int] = ..., whole: _Optional[bool] = ...) -> None: ...
+
+class DeadLettersAnswer(_message.Message):
+    __slots__ = ("letters", "is_end", "next_after")
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    IS_END_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    letters: _containers.RepeatedCompositeFieldContainer[DeadLetterFacts]
+    is_end: bool
+    next_after: int
+    def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetterFacts, _Mapping]]] = ..., is_end: _Optional[bool] = ..., next_after: _Optional[int] = ...) -> None: ...
+
+class DeadLetterFacts(_message.Message):
+    __slots__ = ("log_offset", "queue_offset", "message_id", "keys", "reason", "detail", "group", "consumer", "error", "tries", "dead_at", "fingerprint", "size")
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    DEAD_AT_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    log_offset: int
+    queue_offset: int
+    message_id: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    reason: int
+    detail: str
+    group: str
+    consumer: str
+    error: str
+    tries: int
+    dead_at: int
+    fingerprint: str
+    size: int
+    def __init__(self, log_offset: _Optional[int] = ..., queue_offset: _Optional[int] = ..., message_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., reason: _Optional[int] = ..., detail: _Optional[str] = ..., group: _Optional[str] = ..., consumer: _Optional[str] = ..., error: _Optional[str] = ..., tries: _Optional[int] = ..., dead_at: _Optional[int] = ..., fingerprint: _Optional[str] = ..., size: _Optional[int] = ...) -> None: ...
+
+class RedriveRequest(_message.Message):
+    __slots__ = ("topic", "selection", "messages_per_s", "dry_run", "drop")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SELECTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    selection: DeadSelection
+    messages_per_s: int
+    dry_run: bool
+    drop: bool
+    def __init__(self, topic: _Optional[str] = ..., selection: _Optional[_Union[DeadSelection, _Mapping]] = ..., messages_per_s: _Optional[int] = ..., dry_run: _Optional[bool] = ..., drop: _Optional[bool] = ...) -> None: ...
+
+class FollowRedriveRequest(_message.Message):
+    __slots__ = ("redrive_id", "wait_ms")
+    REDRIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    redrive_id: int
+    wait_ms: int
+    def __init__(self, redrive_id: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class RedriveAnswer(_message.Message):
+    __slots__ = ("redrive_id", "state", "letters", "examined", "selected", "done", "gone", "expired", "problem", "log_end", "damaged")
+    REDRIVE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    EXAMINED_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    redrive_id: int
+    state: str
+    letters: int
+    examined: int
+    selected: int
+    done: int
+    gone: int
+    expired: int
+    problem: str
+    log_end: int
+    damaged: int
+    def __init__(self, redrive_id: _Optional[int] = ..., state: _Optional[str] = ..., letters: _Optional[int] = ..., examined: _Optional[int] = ..., selected: _Optional[int] = ..., done: _Optional[int] = ..., gone: _Optional[int] = ..., expired: _Optional[int] = ..., problem: _Optional[str] = ..., log_end: _Optional[int] = ..., damaged: _Optional[int] = ...) -> None: ...
+
+class RedriveRecordsRequest(_message.Message):
+    __slots__ = ("topic", "log_offsets")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    log_offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., log_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RedriveRecordsAnswer(_message.Message):
+    __slots__ = ("done",)
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    done: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, done: _Optional[_Iterable[bool]] = ...) -> None: ...
+
+class WhyRequest(_message.Message):
+    __slots__ = ("topic", "message_id", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    message_id: str
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+
+class WhyAnswer(_message.Message):
+    __slots__ = ("verdict", "topic", "sentence", "advice", "facts")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    verdict: str
+    topic: str
+    sentence: str
+    advice: str
+    facts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, verdict: _Optional[str] = ..., topic: _Optional[str] = ..., sentence: _Optional[str] = ..., advice: _Optional[str] = ..., facts: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("topic", "queues", "automatic")
+    __slots__ = ("topic", "queues", "automatic", "settings")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: int
     automatic: bool
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ...) -> None: ...
+    settings: TopicSettings
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
+
+class TopicSettings(_message.Message):
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    has_priorities: bool
+    weighted_priorities: bool
+    ttl_ms: int
+    max_backlog: int
+    backlog_dead_letters: bool
+    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+
+class AlterTopicRequest(_message.Message):
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    weighted_priorities: bool
+    ttl_ms: int
+    max_backlog: int
+    backlog_dead_letters: bool
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)
@@ -443,12 +665,14 @@ class TopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class TopicAnswer(_message.Message):
-    __slots__ = ("topic", "queues")
+    __slots__ = ("topic", "queues", "settings")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueRange]
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ...) -> None: ...
+    settings: TopicSettings
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicsAnswer(_message.Message):
     __slots__ = ("topics",)
@@ -457,12 +681,14 @@ class TopicsAnswer(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ...) -> None: ...
 
 class TopicQueues(_message.Message):
-    __slots__ = ("topic", "queues")
+    __slots__ = ("topic", "queues", "has_priorities")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: int
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+    has_priorities: bool
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
 
 class BrokerFacts(_message.Message):
     __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software")
@@ -507,18 +733,20 @@ class RouteAnswer(_message.Message):
     def __init__(self, brokers: _Optional[_Iterable[_Union[BrokerRoute, _Mapping]]] = ...) -> None: ...
 
 class BrokerRoute(_message.Message):
-    __slots__ = ("name", "host", "port", "queues", "default_durability")
+    __slots__ = ("name", "host", "port", "queues", "default_durability", "has_priorities")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     port: int
     queues: int
     default_durability: int
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ...) -> None: ...
+    has_priorities: bool
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
 
 class BrokersAnswer(_message.Message):
     __slots__ = ("brokers",)

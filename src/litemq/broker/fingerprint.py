@@ -1,0 +1,63 @@
+"""What two errors have in common: the type of the error and the frames in which it was raised, without what differs from message to message.
+
+Of a Python traceback the last frames count, as module and function: neither line numbers nor the directory of an installation. Without one
+the error's text stands for them, its numbers, ids and quoted parts left out.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Final
+
+from litemq.format.dead_letters import UNDECODABLE
+from litemq.types import DeadReason
+
+__all__ = ["fingerprint_of"]
+
+_TOP_FRAMES: Final = 3
+_DIGEST_BYTES: Final = 6
+_MOST_LOOKED_AT: Final = 32 << 10  # characters: a stack that is longer tells no more
+
+_FRAME: Final = re.compile(r'^ *File "([^"\n]{1,1024})", line \d+, in ([^\n]{1,256})$', re.MULTILINE)
+_ERROR_TYPE: Final = re.compile(r"[A-Za-z_][\w.]{0,255}(?=:|$|\()")
+_LEFT_OUT: Final = (
+    (re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"), "<id>"),
+    (re.compile(r"0x[0-9a-fA-F]+"), "<n>"),
+    (re.compile(r"'[^'\n]*'|\"[^\"\n]*\""), "<text>"),
+    (re.compile(r"\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{8,}\b"), "<id>"),
+    (re.compile(r"\d+(?:\.\d+)?"), "<n>"),
+)
+
+
+def fingerprint_of(reason: DeadReason, detail: str, error: str, stack: str) -> str:
+    """Twelve hexadecimal digits, the same for errors that are the same to whoever mends them."""
+    if detail == UNDECODABLE:
+        return _digest(UNDECODABLE, _error_type(error))  # where it was noticed says nothing: the body is at fault
+    frames = _FRAME.findall(stack[-_MOST_LOOKED_AT:])[-_TOP_FRAMES:]
+    parts = [f"{_module(path)}:{function}" for path, function in frames] or [_shape(error)]
+    named = "" if error or frames else reason.name  # nothing is known but why it died
+    return _digest(named, detail, _error_type(error), *parts)
+
+
+def _error_type(error: str) -> str:
+    """``ValueError`` of ``ValueError: bad amount``, whatever package it came from."""
+    found = _ERROR_TYPE.match(error.lstrip()[:512])
+    return found.group().rpartition(".")[2] if found else ""
+
+
+def _shape(error: str) -> str:
+    """An error's first line without what differs from message to message."""
+    line = error.strip().partition("\n")[0][:512]
+    for pattern, left in _LEFT_OUT:
+        line = pattern.sub(left, line)
+    return line
+
+
+def _module(path: str) -> str:
+    """The last two parts of a path: the same wherever it is installed."""
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,0 +1,92 @@
+"""Trace events as records: what happened to which message, when, for whom. Many events are one record, which is found by the id of each.
+
+The body is JSON, for people who tail the topic and for programs that read it as a table: a list of objects with the fields of ``TraceEvent``,
+those that are empty left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+from litemq.format.crc import crc32c
+from litemq.format.limits import MAX_KEYS, STORED_LIMITS
+from litemq.format.record import encode_record
+from litemq.types import Durability, Record
+
+__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "TraceMode", "decode_events", "encode_events"]
+
+TRACE_TOPIC: Final = "LITEMQ_SYS_TRACE"
+TraceMode = Literal["off", "sampled", "all"]
+
+_MOST_EVENTS: Final = 256  # of one record
+
+
+class TraceEvent(NamedTuple):
+    """One thing that happened to a message."""
+
+    at: int  # ms
+    event: str  # stored, redriven, scheduled, fired, retried, died, received, acked, released, failed, rejected, missed
+    message_id: str = ""
+    topic: str = ""
+    queue_id: int = -1
+    offset: int = -1
+    group: str = ""
+    client: str = ""
+    tries: int = 0
+    detail: str = ""
+
+
+_EMPTY: Final = TraceEvent(-1, "")
+
+
+class Sampling:
+    """Which messages are traced: every event of one, or none."""
+
+    def __init__(self, mode: TraceMode, one_in: int) -> None:
+        self.is_on = mode != "off"
+        self._one_in = 1 if mode == "all" else one_in
+
+    def takes(self, message_id: str) -> bool:
+        """The same for one message on every broker."""
+        return self.is_on and (self._one_in == 1 or crc32c(message_id.encode()) % self._one_in == 0)
+
+
+def encode_events(events: Iterable[TraceEvent], now: int) -> Iterator[bytes]:
+    """The records that tell some events: so many that the ids of each fit among its keys."""
+    told: list[TraceEvent] = []
+    ids: dict[str, None] = {}
+    for event in events:
+        is_new = bool(event.message_id) and event.message_id not in ids
+        if told and (len(told) == _MOST_EVENTS or (is_new and len(ids) == MAX_KEYS)):
+            yield _record(told, ids, now)
+            told, ids = [], {}
+        told.append(event)
+        if event.message_id:
+            ids[event.message_id] = None
+    if told:
+        yield _record(told, ids, now)
+
+
+def _record(events: list[TraceEvent], ids: Iterable[str], now: int) -> bytes:
+    body = json.dumps([_told(event) for event in events], ensure_ascii=False, separators=(",", ":")).encode()
+    record = Record(
+        TRACE_TOPIC,
+        body,
+        keys=tuple(ids),
+        properties={"content-type": "application/json"},
+        reliability=Durability.MEMORY,
+        born_timestamp=now,
+    )
+    return encode_record(record, limits=STORED_LIMITS)
+
+
+def _told(event: TraceEvent) -> dict[str, Any]:
+    return {name: value for name, value in event._asdict().items() if value != getattr(_EMPTY, name)}
+
+
+def decode_events(body: bytes) -> list[TraceEvent]:
+    """The events of a record. What later versions add is left out."""
+    known = TraceEvent._fields
+    return [TraceEvent(**{name: value for name, value in told.items() if name in known}) for told in json.loads(body)]

@@ -1,0 +1,76 @@
+"""When a message that failed is tried again, and when no more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from litemq.client.times import seconds
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["MAX_RETRIES", "Retry", "RetryPolicy"]
+
+MAX_RETRIES: Final = 16
+_MOST_RETRIES: Final = 1_000_000
+_LONGEST: Final = 365 * 24 * 3600.0
+_JITTER: Final = 0.5  # of the time, taken off at random
+
+
+class Retry(Exception):  # noqa: N818  nothing went wrong: the handler asks for another try
+    """Raise it in a handler to have the message again after ``delay`` seconds; without one, after what the retry policy says."""
+
+    def __init__(self, delay: float | timedelta | None = None, reason: str = "") -> None:
+        super().__init__(reason or "the handler asks for another try")
+        self.delay = None if delay is None else _duration(delay, "delay")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often, how long apart, and for which errors not at all. Durations are seconds, or a ``timedelta``.
+
+    The time doubles with each try, from ``min_backoff`` to ``max_backoff``, and up to half of it is taken off at random; or ``delays``
+    names each one, of which the last one repeats.
+    """
+
+    max_retries: int = MAX_RETRIES  # after the first try
+    min_backoff: float | timedelta = 1.0
+    max_backoff: float | timedelta = 600.0
+    jitter: bool = True
+    delays: Sequence[float | timedelta] = ()
+    throws: tuple[type[Exception], ...] = ()  # errors that no further try would cure: straight to the dead letters
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_retries, int) or isinstance(self.max_retries, bool) or not 0 <= self.max_retries <= _MOST_RETRIES:
+            raise InvalidArgumentError(f"max_retries={self.max_retries!r}: choose a whole number, 0 … {_MOST_RETRIES}")
+        least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
+        if least > most:
+            raise InvalidArgumentError(f"min_backoff={least:g} is longer than max_backoff={most:g}: choose a shorter one")
+        for delay in self.delays:
+            _duration(delay, "delays")
+        throws = self.throws if isinstance(self.throws, tuple) else (self.throws,)
+        if not all(isinstance(each, type) and issubclass(each, Exception) for each in throws):
+            raise InvalidArgumentError(f"throws={self.throws!r}: choose classes of exceptions, as throws=(ValueError,)")
+        object.__setattr__(self, "throws", throws)
+        object.__setattr__(self, "delays", tuple(self.delays))
+
+    def delay(self, attempt: int, between: Callable[[float, float], float] = random.uniform) -> float:
+        """Seconds from the failure of a try, 1 being the first, to the next one."""
+        if self.delays:
+            return _duration(self.delays[min(attempt, len(self.delays)) - 1], "delays")
+        least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
+        full = min(least * (1 << min(attempt - 1, 60)), most)
+        return between(full * _JITTER, full) if self.jitter else full
+
+    def is_last(self, attempt: int) -> bool:
+        """Whether no try follows the one with this number."""
+        return attempt > self.max_retries
+
+
+def _duration(value: float | timedelta, what: str) -> float:
+    duration = seconds(value, what)
+    if duration > _LONGEST:
+        raise InvalidArgumentError(f"{what}={value!r}: a try waits for 365 days at most")
+    return duration
