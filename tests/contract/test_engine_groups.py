@@ -16,8 +16,8 @@ capability = pytest.mark.capability
 class Taking:
     """A consumer that notes what it gets, and acknowledges all of it, or nothing."""
 
-    def __init__(self, mq: AsyncClient, topic: str, *, acks: bool = True, **options: bool) -> None:
-        self.consumer: Consumer = mq.consumer(topic, group_id="g", **options)
+    def __init__(self, mq: AsyncClient, topic: str, *, acks: bool = True) -> None:
+        self.consumer: Consumer = mq.consumer(topic, group_id="g")
         self.seen: list[tuple[int, int]] = []
         self.acks = acks
         self._task = asyncio.ensure_future(self._take())

@@ -61,10 +61,9 @@ class Consumer(Feed):
                 self._joined.add(broker)
                 await GroupMember(self._backend, broker, self._joining, self._following).stay()
             except NotGroupMemberError as error:
-                # Its queues may be others' by now: what was fetched of them and not taken is left to those.
                 _LOG.info("joining group %s for %s on %s again: %s", self.group_id, self.topic, broker, error)
                 for reader in self._held(broker):
-                    self._drop(reader)
+                    self._put_back(reader)  # its queue may be another's by now
             except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
                 _LOG.info("reading %s from %s again: %s", self.topic, broker, error)
             if now() - began > 1:
@@ -79,10 +78,12 @@ class Consumer(Feed):
         """Begin with a queue where the group is, or go on with it after the broker was lost and found."""
         reader = self._queues.get(queue.key)
         if reader is not None and reader.acks is not None:
-            if reader.reset_id == reset_id and queue.committed >= reader.acks.committed:
-                reader.generation = queue.generation
+            if reader.reset_id == reset_id:
+                if reader.generation != queue.generation:
+                    self._put_back(reader)  # others may have had it in between
+                    reader.generation = queue.generation
                 reader.skip_to(queue.committed)
-                reader.acks.committed = queue.committed
+                reader.acks.committed = max(reader.acks.committed, queue.committed)  # a commit may have been answered since
                 return reader
             self._drop(reader)  # somebody set the group's offsets: it is to be read again
         start = await self._start_of(queue)
@@ -123,6 +124,12 @@ class Consumer(Feed):
             )
         if self._commits:
             await self.commit()
+
+    def _put_back(self, reader: QueueReader) -> None:
+        """Give out nothing that was fetched of a queue and not taken: it is fetched again, if it is still to be had here."""
+        untaken = self._inbox.drop(reader)
+        if untaken is not None:
+            reader.position = untaken
 
     def _drop(self, reader: QueueReader) -> None:
         """A queue is read no longer here."""
