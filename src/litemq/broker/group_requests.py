@@ -9,7 +9,7 @@ from litemq.broker.groups import Groups, Place
 from litemq.broker.membership import Member, Membership
 from litemq.broker.parsing import parse
 from litemq.broker.pulling import range_of
-from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     CommitRequest,
@@ -19,7 +19,6 @@ from litemq.proto.wire_pb2 import (
     JoinRequest,
     LeaveRequest,
     Opcode,
-    QueueOffset,
     ReleaseRequest,
 )
 from litemq.storage.state import QueueKey, TopicFacts
@@ -110,7 +109,10 @@ class GroupRequests:
     def _commit(self, caller: Caller, frame: Frame) -> None:
         request = parse(CommitRequest, frame[3])
         topic = self._topic(request.topic)
-        offsets = [(self._key(request.group, topic, each), each.offset, each.generation) for each in request.offsets]
+        offsets = [
+            (self._groups.key_of(request.group, topic, each.queue_id, is_retry=each.is_retry), each.offset, each.generation)
+            for each in request.offsets
+        ]
         appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
 
         def confirmed(failure: LiteMQError | None) -> None:
@@ -120,15 +122,3 @@ class GroupRequests:
                 caller.refuse(frame, failure)
 
         self._store.when_confirmed(appended.end, confirmed)
-
-    def _key(self, group: str, topic: TopicFacts, queue: QueueOffset) -> QueueKey:
-        return self.key_of(group, topic, queue.queue_id, is_retry=queue.is_retry)
-
-    def key_of(self, group: str, topic: TopicFacts, queue_id: int, *, is_retry: bool) -> QueueKey:
-        """The queue that a request means: one of the topic, or the group's retry queue of it."""
-        if not is_retry:
-            return QueueKey(topic.topic_id, queue_id)
-        key = self._groups.retry_key(group, topic.topic_id)
-        if key is None:
-            raise InvalidArgumentError(f"group {group!r} has no retry queue for {topic.name!r}")
-        return key

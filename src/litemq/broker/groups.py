@@ -228,6 +228,22 @@ class Groups:
         topic = self._store.state.topic(f"%RETRY%{group}")
         return None if topic is None else QueueKey(topic.topic_id, topic_id)
 
+    def key_of(self, group: str, topic: TopicFacts, queue_id: int, *, is_retry: bool) -> QueueKey:
+        """The queue that a request means: one of the topic, or the group's retry queue of it."""
+        if not is_retry:
+            return QueueKey(topic.topic_id, queue_id)
+        key = self.retry_key(group, topic.topic_id)
+        if key is None:
+            raise InvalidArgumentError(f"group {group!r} has no retry queue for {topic.name!r}")
+        return key
+
+    def add_retry_queue(self, group: str, key: QueueKey) -> None:
+        """A group's retry queue of a topic has got its first message, or another one: somebody has to read it."""
+        place = Place(group, key.queue_id)  # the queue has the topic's number
+        membership = self._places.get(place)
+        if membership is not None:
+            self._tell(place, membership, membership.add_queue(key))
+
     # ---------------------------------------------------------------------------------------------------------------------------
 
     def _queues(self, group: str, topic: TopicFacts) -> list[QueueKey]:
