@@ -62,7 +62,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             )
 
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
-        broker = Broker(store, clock, limits, announce=registration.announce)
+        broker = Broker(store, clock, limits, announce=registration.announce, name=config.broker_name, zone=config.zone)
         frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
         server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, gone=broker.gone)
         try:
