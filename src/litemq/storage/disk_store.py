@@ -39,6 +39,7 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
+from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
@@ -596,6 +597,7 @@ class DiskStore:
             if log_start <= self._log.start:
                 return self._log.start
             self.wait_confirmed(log_start)
+            self._carry_on(log_start)
             least = least_offsets_after(self._log, log_start)
             self.append_control(crossing_record(self.state, log_start, least))
             self.snapshot()
@@ -608,6 +610,25 @@ class DiskStore:
                 self._queues.drop_before(key, offset)
             self._finder.drop_before(log_start)
             return self._log.start
+
+    def _carry_on(self, log_start: int) -> None:
+        """Append again what is held before a log offset, so that it is not lost when that goes."""
+        delivery, damaged = self.state.delivery, self._note_damage
+
+        def append(place: Callable[[], list[Placed]]) -> None:
+            with self._writing:
+                placed = place()
+                if placed:
+                    self._write(placed_batch(self.state, placed), from_reserve=True)
+
+        carry_timers(self._log, log_start, self.timers, damaged, append)
+        with self._writing:
+            tries, letters = delivery.tries.before(log_start), delivery.dead_letters.before(log_start)
+        carry_tries(delivery.tries, tries, self._read_checked, damaged, append)
+        dead_since = self._clock.wall_ms() - self._config.dead_letter_retention_ms
+        dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
+        if dropped is not None:
+            self.append_control(dropped)
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""
