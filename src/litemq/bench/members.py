@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from litemq import AsyncClient
 from litemq.bench.clusters import running_brokers
+from litemq.client.messages import OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
@@ -60,7 +61,7 @@ class GroupAtWork:
 
     def __init__(self, scale: float) -> None:
         self._members = max(6, int(_MEMBERS * min(1.0, scale)))
-        self._queues = max(16, int(_QUEUES * min(1.0, scale)))
+        self._queues = max(8, int(_QUEUES // _BROKERS * min(1.0, scale))) * _BROKERS
         self._seen: list[Delivered] = []
         self.resumed = 0.0
 
@@ -78,7 +79,7 @@ class GroupAtWork:
             killed = stack.enter_context(_process(url, "killed"))
             hung = stack.enter_context(_process(url, "hung"))
             background = [asyncio.create_task(self._member(url, f"member-{number}")) for number in range(self._members - 2)]
-            background.append(asyncio.create_task(self._send(producer)))
+            background.append(asyncio.create_task(self._send(producer, await self._keys(producer))))
             try:
                 await self._wait_settled(background)
                 quiet = await self._pass(_QUIET_S)
@@ -107,10 +108,20 @@ class GroupAtWork:
         async for delivered in _consume(url, name):
             self._seen.append(delivered)
 
-    async def _send(self, mq: AsyncClient) -> None:
+    async def _keys(self, mq: AsyncClient) -> list[str]:
+        """For each queue an ordering key that leads to it."""
+        keys: dict[tuple[str, int], str] = {}
+        for number in range(100 * self._queues):
+            receipt = await mq.send(_TOPIC, b"whose", ordering_key=str(number), durability="memory")
+            keys.setdefault((receipt.broker, receipt.queue_id), str(number))
+            if len(keys) == self._queues:
+                return list(keys.values())
+        raise LiteMQError(f"{100 * self._queues} keys lead to {len(keys)} of {self._queues} queues")
+
+    async def _send(self, mq: AsyncClient, keys: list[str]) -> None:
         due = time.monotonic()
         while True:
-            await mq.send_batch(_TOPIC, [b"tick"] * self._queues, durability="memory")
+            await mq.send_batch(_TOPIC, [OutgoingMessage(b"tick", ordering_key=key) for key in keys], durability="memory")
             due += _EVERY_S
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
@@ -132,7 +143,7 @@ class GroupAtWork:
             least = self._queues - 2 * (self._queues // self._members + _BROKERS)
             if len(owners) >= least and len(members) == self._members - 2 and all(len(each) == 1 for each in owners.values()):
                 return
-        raise LiteMQError(f"the group did not settle within {_SETTLED_WITHIN_S:g} s")
+        raise LiteMQError(f"the group did not settle within {_SETTLED_WITHIN_S:g} s: {len(owners)} queues, {len(members)} members")
 
     def _judge(self, quiet: tuple[float, float], events: list[_Event]) -> float:
         of_queue: dict[tuple[str, int], list[Delivered]] = defaultdict(list)
