@@ -26,14 +26,15 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
+from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
 from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
@@ -49,8 +50,6 @@ __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
-
-HandlerT = TypeVar("HandlerT", bound=Callable[["SyncMessage"], object])
 '''
 
 NAMES = {
@@ -96,6 +95,9 @@ OPENING = """
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def _wrap(self, message: Message) -> SyncMessage:
+        return SyncMessage(message, self._thread)
 """
 
 # Messages are fetched from the other thread many at once. Whoever stops, from any thread, gets none of those that wait here.
@@ -132,14 +134,6 @@ BODIES = {
             self._thread.run(self._wrapped.close())
         finally:
             self._thread.stop()""",
-    "Client.subscriber": """
-        subscribe = self._wrapped.subscriber({arguments})
-
-        def wrap(handler: HandlerT) -> HandlerT:
-            subscribe(lambda message: handler(SyncMessage(message, self._thread)))
-            return handler
-
-        return wrap""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,
@@ -168,6 +162,7 @@ class Source(NamedTuple):
     name: str
     bases: tuple[str, ...] = ()
     added: str = ""
+    inherits: str = ""  # what is not generated
 
 
 SOURCES = [
@@ -175,7 +170,7 @@ SOURCES = [
     Source("consumer.py", "Consumer", ("feed.py:Feed",), ITERATION),
     Source("reader.py", "Reader", ("feed.py:Feed",), ITERATION),
     Source("admin.py", "AsyncAdmin"),
-    Source("async_client.py", "AsyncClient", (), OPENING),
+    Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
 WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage")
 
@@ -202,7 +197,7 @@ def _find(file: str, name: str) -> ast.ClassDef:
 def _class(source: Source) -> str:
     node = _find(source.file, source.name)
     name = NAMES[source.name]
-    parts = [f'\n\nclass {name}:\n    """{_docstring(node)}"""\n']
+    parts = [f'\n\nclass {name}{f"({source.inherits})" if source.inherits else ""}:\n    """{_docstring(node)}"""\n']
     if source.name == "AsyncClient":
         parts.append(_client_init(node))
     else:

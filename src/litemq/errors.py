@@ -38,7 +38,9 @@ The tree (a test holds it equal to the classes below)::
         ├── BufferFullError
         ├── AlreadySettledError
         ├── SerializationError
-        └── ClientClosedError
+        ├── ClientClosedError
+        ├── HandlerTimeoutError
+        └── HandlerStuckError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -62,6 +64,8 @@ __all__ = [
     "CorruptStoreError",
     "DiskFullError",
     "FilterSyntaxError",
+    "HandlerStuckError",
+    "HandlerTimeoutError",
     "InvalidArgumentError",
     "LeaseLostError",
     "LiteMQError",
@@ -374,3 +378,15 @@ class ClientClosedError(ClientError):
     """The client was closed, or never opened: use it inside ``with`` or ``async with``."""
 
     code = 57
+
+
+class HandlerTimeoutError(ClientError):
+    """A handler ran longer than its ``time_limit``: this try has failed. Make it quicker, or raise the limit."""
+
+    code = 62
+
+
+class HandlerStuckError(ClientError):
+    """Handlers overran their time limit and could not be stopped. Replace the process; ``litemq worker`` does so by itself."""
+
+    code = 63

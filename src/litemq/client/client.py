@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
+from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
 from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
@@ -30,8 +31,6 @@ __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
-
-HandlerT = TypeVar("HandlerT", bound=Callable[["SyncMessage"], object])
 
 
 class SyncMessage:
@@ -328,7 +327,7 @@ class Admin:
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
 
 
-class Client:
+class Client(SyncApp):
     """``with Client("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
 
     def __init__(
@@ -402,6 +401,9 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def _wrap(self, message: Message) -> SyncMessage:
+        return SyncMessage(message, self._thread)
 
     def open(self) -> Self:
         """Connect. Better: ``async with``, which also closes."""
@@ -541,20 +543,6 @@ class Client:
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> SyncReader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         return SyncReader(self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow)), self._thread)
-
-    def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is called."""
-        subscribe = self._wrapped.subscriber(topic, group_id=group_id)
-
-        def wrap(handler: HandlerT) -> HandlerT:
-            subscribe(lambda message: handler(SyncMessage(message, self._thread)))
-            return handler
-
-        return wrap
-
-    def run(self) -> None:
-        """Call the subscribers until SIGINT or SIGTERM comes, or one of them raises. A message is acknowledged when its handler returns."""
-        self._thread.run(self._wrapped.run())
 
     @property
     def admin(self) -> Admin:
