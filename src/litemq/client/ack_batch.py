@@ -30,5 +30,7 @@ async def ack_batch(messages: Sequence[Message]) -> None:
             errors[number] = failed
     if errors:
         first = errors[min(errors)]
-        first.add_note(f"{len(messages) - len(errors)} of {len(messages)} messages were settled; not those with the numbers {sorted(errors)[:20]}")
+        first.add_note(
+            f"{len(messages) - len(errors)} of {len(messages)} messages were settled; not those with the numbers {sorted(errors)[:20]}"
+        )
         raise first

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from litemq.client.retry_policy import Retry, RetryPolicy
+from litemq.errors import HandlerTimeoutError
 from litemq.types import DeadReason
 
 __all__ = ["AckPolicy", "Failure", "Handling", "Outcome", "Verdict", "failure_of", "outcome_of"]
@@ -66,6 +67,8 @@ def failure_of(error: BaseException, retry: RetryPolicy, attempt: int, *, is_fin
     delay = 0.0 if is_final else retry.delay(attempt)
     if isinstance(error, Retry) and error.delay is not None and not is_final:
         delay = error.delay
+    if not detail and isinstance(error, HandlerTimeoutError):
+        detail = "timeout"
     reason = DeadReason.CONSUME_ERROR if is_final else DeadReason.MAX_RETRY
     line = _plain(f"{type(error).__name__}: {error}".replace("\n", " ")[:_MOST_ERROR])
     stack = _plain("".join(traceback.format_exception(error))[-_MOST_STACK:])  # its end says most

@@ -32,6 +32,8 @@ class LeaseConsumer(Consumer):
     Messages that wait here have their leases renewed; from when one is given out, ``process`` does so while it runs.
     """
 
+    at_once = 1  # a lease is renewed while its message waits here, not behind that
+
     def __init__(
         self,
         backend: Backend,
@@ -43,11 +45,11 @@ class LeaseConsumer(Consumer):
         leases: Leases,
         terms: LeaseTerms,
         handling: Handling,
-        max_poll_records: int,
+        ahead: int,
     ) -> None:
         super().__init__(backend, topic, group, config, serializers, reset="earliest", commits=False, leases=leases, handling=handling)
         self._terms = terms
-        self._most = max_poll_records
+        self._most = ahead  # of each broker, so many wait here at most
         self._inbox = self._waiting = LeasedInbox(config.prefetch_bytes)
 
     async def _read_broker(self, broker: str) -> None:

@@ -77,7 +77,7 @@ class Source(Protocol):
         """It was not tried to the end: whoever comes next may have it. Says whether that settles it."""
         ...
 
-    def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> Awaitable[None]:
+    def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:
         """Keep it for so long from now on."""
         ...
 

@@ -38,7 +38,9 @@ class _Waiter(NamedTuple):
 class Receiver:
     """What one client receives for a group of a topic, on the same terms."""
 
-    def __init__(self, backend: Backend, leases: Leases, topic: str, group: str, terms: LeaseTerms, handling: Handling, config: ClientConfig) -> None:
+    def __init__(
+        self, backend: Backend, leases: Leases, topic: str, group: str, terms: LeaseTerms, handling: Handling, config: ClientConfig
+    ) -> None:
         self._backend = backend
         self._leases = leases
         self._topic = topic
