@@ -32,14 +32,12 @@ from litemq.storage.appending import (
     took,
 )
 from litemq.storage.flush import Told
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
-from litemq.storage.store import Appended
+from litemq.storage.store import Appended, Longs
 from litemq.types import StoredRecord
 
 __all__ = ["MemoryStore"]
-
-Longs = npt.NDArray[np.int64]
 
 
 class MemoryStore:
@@ -100,10 +98,10 @@ class MemoryStore:
         self.state.apply(control)
         return appended
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)
         if there is None:
-            control = creation_of(self.state, name, queues)
+            control = creation_of(self.state, name, queues, settings)
             self.append_control(control)
             there = self.state.topics[control.topic_created.topic.topic_id]
         return there
@@ -147,6 +145,9 @@ class MemoryStore:
 
     def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
         return self.read_entries(key, first, most)
+
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:  # noqa: ARG002
+        return b"".join([self.read_queue(key, offset, 1) for offset in queue_offsets.tolist()])
 
     def read_raw(self, log_offset: int) -> bytes:
         if log_offset not in self._records:
