@@ -25,7 +25,7 @@ async def all_of(mq: AsyncClient, topic: str, wait: float = 0.3, lease: float = 
     return found
 
 
-@capability("`consumer(…, mode=\"lease\")`: any number of consumers, each message goes to one of them")
+@capability('`consumer(…, mode="lease")`: any number of consumers, each message goes to one of them')
 async def test_consumers_share_the_messages(engine: Engine, topic: str) -> None:
     async with engine.client() as mq, engine.client() as other:
         await send_numbers(mq, topic, 300)

@@ -29,7 +29,6 @@ from litemq.errors import LiteMQError
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
-_AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
 
 
@@ -214,7 +213,7 @@ class SyncConsumer:
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))
@@ -269,7 +268,7 @@ class SyncReader:
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))

@@ -22,6 +22,7 @@ from litemq.types import RecordKind
 __all__ = ["Lease", "lease_terms"]
 
 _RETRY: Final = RecordKind.RETRY
+_NOT_TRIED: Final = Failure(max_retries=(1 << 32) - 1)  # to be had at once; whether it was tried too often is for the next one to say
 
 
 def lease_terms(lease: float | timedelta, handling: Handling, reset: OffsetReset) -> LeaseTerms:
@@ -99,7 +100,7 @@ class Lease:
         return self.settler.fail(FailedDelivery(place_of(fields), self.token, message.attempt, failure))
 
     def release(self, message: Message, fields: MessageFields) -> bool:
-        self.fail(message, fields, Failure(max_retries=self.handling.retry.max_retries))
+        self.fail(message, fields, _NOT_TRIED)
         return True
 
     async def extend(self, message: Message, fields: MessageFields, length_ms: int) -> None:
