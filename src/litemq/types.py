@@ -13,7 +13,9 @@ from litemq.errors import InvalidArgumentError
 __all__ = [
     "DEFAULT_PRIORITY",
     "LATEST_TIME_MS",
+    "LEAST_DELAY_MS",
     "MAX_NAME_BYTES",
+    "MOST_DELAY_MS",
     "PRIORITY_CLASSES",
     "SYSTEM_PREFIXES",
     "BodyCodec",
@@ -36,6 +38,10 @@ PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has 
 
 # The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.
 LATEST_TIME_MS: Final = 253_402_300_799_999
+
+# A message may wait for so long.
+LEAST_DELAY_MS: Final = 10
+MOST_DELAY_MS: Final = 365 * 24 * 3600 * 1000
 
 MAX_NAME_BYTES: Final = 127
 SYSTEM_PREFIXES: Final = ("%", "LITEMQ_SYS_", "RMQ_SYS_")

@@ -7,7 +7,7 @@ import pytest
 
 from litemq import AsyncClient, Message, RetryPolicy
 from litemq.errors import AlreadySettledError, InvalidArgumentError, LeaseLostError
-from support.engines import Engine
+from support.engines import Engine, eventually
 
 capability = pytest.mark.capability
 
@@ -149,10 +149,8 @@ async def test_connections_are_cut(engine: Engine, topic: str) -> None:
                         await asyncio.sleep(0.05)
 
         consuming = asyncio.ensure_future(consume())
-        async with asyncio.timeout(50):
-            while len(seen) < 200:
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(0.3)
+        await eventually(lambda: len(seen) == 200, most=50)
+        await asyncio.sleep(0.3)
         consuming.cancel()
         await asyncio.gather(consuming, return_exceptions=True)
     async with engine.client() as mq:

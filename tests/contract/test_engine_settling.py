@@ -26,7 +26,7 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 async def dead_letters(mq: AsyncClient, topic: str, count: int) -> list[Message]:
     """What was given up, once it is so much."""
     async with asyncio.timeout(20):
-        while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:
+        while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert len(found) == count
     return found

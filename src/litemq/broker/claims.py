@@ -22,21 +22,22 @@ from litemq.types import DEFAULT_PRIORITY, Durability, MessageType
 
 __all__ = ["Claims", "Together", "claims_of", "claims_together"]
 
-# What is looked at in a record before it is appended: delay_time, expire_at, producer_id, sequence; then, behind tag hash and flags,
-# type, priority and reliability.
-_CLAIMS: Final = struct.Struct(">QQQQ8xBBB")
+# What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
+# flags, type, priority and reliability.
+_CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
-_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.ORDER))
+_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
 _REPLICAS: Final = int(Durability.REPLICAS)
 
 
 class Claims(NamedTuple):
-    """What a request's records say of themselves, taken together."""
+    """What a request's records say of themselves, taken together; ``due`` is the latest time before which one must not be delivered."""
 
     producer_id: int
     sequence: int
     records: int
     level: int
+    due: int
 
 
 class Together(NamedTuple):
@@ -49,14 +50,14 @@ class Together(NamedTuple):
     sequences: list[tuple[tuple[int, int, int], int]]
 
 
-def claims_of(batch: bytes) -> tuple[int, int, int, int]:
+def claims_of(batch: bytes) -> tuple[int, int, int, int, int]:
     """The claims of one request, as a plain tuple; raises where they do not fit together, or ask for what is not there yet."""
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
         return _claims_of_many(batch)
-    delay, expiry, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
-    if delay or expiry or priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
-        _check_features(delay, expiry, priority, kind, level)
-    return producer_id, sequence, 1, level
+    due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
+    if priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
+        _check_features(priority, kind, level)
+    return producer_id, sequence, 1, level, due
 
 
 def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int]) -> Together | None:
@@ -67,7 +68,7 @@ def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_id
     columns = RecordColumns(joined, found.starts)
     anywhere, everywhere = columns.set_anywhere, columns.set_everywhere
     meaning = anywhere[Word.MEANING]
-    if any(anywhere[Word.DUE : Word.EXPIRE_LOW + 1]) or meaning != everywhere[Word.MEANING]:
+    if any(anywhere[Word.DUE : Word.EXPIRE]) or meaning != everywhere[Word.MEANING]:
         return None
     kind, priority, level = meaning >> 24, meaning >> 16 & 0xFF, meaning >> 8 & 0xFF
     if priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
@@ -77,12 +78,8 @@ def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_id
     return Together(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
 
 
-def _check_features(delay: int, expiry: int, priority: int, kind: int, level: int) -> None:
+def _check_features(priority: int, kind: int, level: int) -> None:
     """What this version does not do yet is refused, not ignored."""
-    if delay or kind == MessageType.DELAY:
-        raise UnsupportedFeatureError("delayed messages are not there yet: send without delay and deliver_at")
-    if expiry:
-        raise UnsupportedFeatureError("messages that expire are not there yet: send without ttl")
     if level == Durability.REPLICAS:
         raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
     if priority != DEFAULT_PRIORITY:
@@ -105,13 +102,11 @@ def _claims_of_many(batch: bytes) -> Claims:
     if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
         raise InvalidArgumentError("the sequences of one request follow each other")
     _check_features(
-        int(header["delay_time"].any()),
-        int(header["expire_at"].any()),
         DEFAULT_PRIORITY if (header["priority"] == DEFAULT_PRIORITY).all() else 0,
         _rarest_type(set(header["type"].tolist())),
         int(header["reliability"].max()),
     )
-    return Claims(producer_id, first, count, int(header["reliability"].max()))
+    return Claims(producer_id, first, count, int(header["reliability"].max()), int(header["delay_time"].max()))
 
 
 def _rarest_type(types: set[int]) -> int:

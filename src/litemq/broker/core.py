@@ -14,12 +14,14 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.groups import Groups
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.sending import Request, Sending
+from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
@@ -72,7 +74,9 @@ class Broker:
         self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
-        self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
+        self.alarms = Alarms(clock)
+        self._timers = Timers(store, clock, self.alarms, self._pulling.grown)
+        self._sending = Sending(store, clock, self._limits, quotas, self._pulling.grown, self._timers.held)
         self._groups = Groups(store)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,8 +143,14 @@ class Broker:
         self._pulling.gone(caller)
         self._groups.gone(caller)
 
+    async def fire_due(self) -> int:
+        """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
+        return self.alarms.ring_due() + await self._timers.fire_due()
+
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._timers.close()
+        self.alarms.close()
         self._sending.close()
         self._pulling.close()
         for task in self._tasks:

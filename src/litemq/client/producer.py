@@ -14,13 +14,16 @@ from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender, Way
 from litemq.client.room import Room
 from litemq.client.routing import Route
+from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_sender import Posted, TopicSender
 from litemq.errors import ClientClosedError, LiteMQError
-from litemq.types import BodyCodec, Durability, check_name
+from litemq.types import BodyCodec, Durability, MessageType, check_name
 
 __all__ = ["Producer"]
 
 _SWEEP_SECONDS: Final = 0.1
+_NORMAL: Final = MessageType.NORMAL  # a member of an enum costs much to look up
+_DELAYED: Final = MessageType.DELAY
 _RECORD_OVERHEAD: Final = 256  # what a message takes besides its body, about
 
 
@@ -72,6 +75,7 @@ class Producer:
         properties: tuple[tuple[str, str], ...],
         ordering_key: str,
         level: Durability | None,
+        terms: Terms = PLAIN,
         waiter: asyncio.Future[SendReceipt] | None = None,
         /,
     ) -> asyncio.Future[SendReceipt]:
@@ -89,18 +93,18 @@ class Producer:
             waiter = self._new_future()
             if not sender.queues or sender.unrouted:
                 room.taken += len(body) + _RECORD_OVERHEAD
-                sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, waiter))
+                sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, terms, waiter))
                 self._find_route(sender)
                 return waiter
         queue = sender.for_key(ordering_key) if ordering_key else sender.present or sender.choose(keys)
         if level is None:
             level = queue.default_level
-            if tags or content_type or properties:
-                template = queue.template((level, tags, content_type, properties))
+            if tags or content_type or properties or terms is not PLAIN:
+                template = queue.template((level, tags, content_type, properties, terms.priority))
             else:
                 template = queue.plain or queue.plain_template()
         else:
-            template = queue.template((level, tags, content_type, properties))
+            template = queue.template((level, tags, content_type, properties, terms.priority))
         message_id, now = self._ids.next()
         sequencer = queue.sequencer
         record = template.encode(
@@ -111,6 +115,9 @@ class Producer:
             sequence=sequencer.next_sequence if level else 0,
             sharding_key=ordering_key,
             codec=codec,
+            delay_time=terms.delay_time,
+            expire_at=terms.expire_at,
+            message_type=_DELAYED if terms.delay_time else _NORMAL,
         )
         size = len(record)
         room.taken += size

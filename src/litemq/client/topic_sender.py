@@ -10,6 +10,7 @@ from litemq.client.config import ClientConfig, QueueChoice
 from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender
 from litemq.client.routing import Route, pick, queue_of_key
+from litemq.client.terms import Terms
 from litemq.types import BodyCodec, Durability
 
 __all__ = ["Posted", "TopicSender"]
@@ -26,6 +27,7 @@ class Posted(NamedTuple):
     properties: tuple[tuple[str, str], ...]
     ordering_key: str
     level: Durability | None
+    terms: Terms
     waiter: asyncio.Future[SendReceipt]
 
 

@@ -33,8 +33,8 @@ def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, in
     expected: list[tuple[tuple[int, int, int], int]] = []
     reached: dict[tuple[int, int, int], int] = {}
     for batch, queue_id in zip(batches, queue_ids, strict=True):
-        producer_id, sequence, count, level = claims_of(batch)
-        assert (count, level) == (1, together.level)
+        producer_id, sequence, count, level, due = claims_of(batch)
+        assert (count, level, due) == (1, together.level, 0)
         pair = (producer_id, 16, queue_id)
         if producer_id:
             if reached.get(pair) != sequence:  # begins, goes back, or leaves a gap

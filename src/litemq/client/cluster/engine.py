@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from google.protobuf.message import Message as WireMessage
 
@@ -20,6 +21,7 @@ from litemq.client.producer import Producer
 from litemq.client.routing import BrokerPlace, Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.url import parse_addresses
+from litemq.clock import SystemClock
 from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
@@ -45,6 +47,7 @@ from litemq.types import Durability
 
 __all__ = ["ClusterEngine", "open_engine"]
 
+_CLOCK: Final = SystemClock()
 _LOG = logging.getLogger(__name__)
 
 
@@ -189,6 +192,9 @@ class ClusterEngine:
         if self._producer is None:
             raise ClientClosedError("the client is not open: use it inside `async with`")
         return self._producer
+
+    def wall_ms(self) -> int:
+        return _CLOCK.wall_ms()
 
     async def wait_for_room(self) -> None:
         await self._sending.room.wait()

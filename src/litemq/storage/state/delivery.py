@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, Self
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.progress import Progress
+from litemq.storage.state.timers import PendingTotals
 from litemq.types import RecordKind
 
 __all__ = ["Delivery", "Part", "PlacedRecord", "Touch"]
@@ -65,9 +66,10 @@ class Delivery:
 
     def __init__(self) -> None:
         self.progress = Progress()
+        self.timers = PendingTotals()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress,)
+        return (self.progress, self.timers)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -98,4 +100,5 @@ class Delivery:
         """As it is now, while this one goes on."""
         other = Delivery()
         other.progress = self.progress.copy()
+        other.timers = self.timers.copy()
         return other
