@@ -105,14 +105,18 @@ async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> 
         assert "raise ValueError" in letter.properties["litemq-stack"]
 
 
+async def ask_for_another_try(message: Message) -> None:
+    async with message.process():
+        raise Retry(delay=0.2)
+
+
 @capability("`Retry(delay=…)` asks for another try, and is no error; errors in `throws` go straight to the dead letters")
 @both_modes
 async def test_retry_and_throws(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 1)
         async with consuming(mq, topic, mode, retry=RetryPolicy(throws=(LookupError,))) as consumer:
-            async with (await anext(consumer)).process():
-                raise Retry(delay=0.2)
+            await ask_for_another_try(await anext(consumer))
             again = await anext(consumer)
             assert again.attempt == 2
             with pytest.raises(KeyError):
