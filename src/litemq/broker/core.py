@@ -18,8 +18,11 @@ from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.groups import Groups
+from litemq.broker.lease_requests import LeaseRequests
+from litemq.broker.leasing import Leasing
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
+from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
 from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
@@ -75,9 +78,11 @@ class Broker:
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self.alarms = Alarms(clock)
-        self._timers = Timers(store, clock, self.alarms, self._pulling.grown)
-        self._sending = Sending(store, clock, self._limits, quotas, self._pulling.grown, self._timers.held)
+        self._timers = Timers(store, clock, self.alarms, self._grown)
+        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
         self._groups = Groups(store)
+        self._retries = Retries(store, clock, self.alarms, self._tried_again)
+        self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         # Headers of sends repeat: few producers, few queues, always the same bytes.
@@ -93,6 +98,7 @@ class Broker:
             Opcode.DELETE_TOPIC: self._delete_topic,
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
+            **LeaseRequests(self._leasing, self._groups, self._limits, self._topic).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
         }
 
@@ -137,10 +143,19 @@ class Broker:
             raise ProtocolError(f"a broker does not know opcode {frame[1]}{hint}")
         handler(caller, frame)
 
+    def _grown(self, keys: list[QueueKey], end: int) -> None:
+        self._pulling.grown(keys, end)
+        self._leasing.grown(keys, end)
+
+    def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
+        self._pulling.grown([key], end)
+        self._leasing.tried_again(group, key.queue_id, end)
+
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""
         self._sending.gone(caller)
         self._pulling.gone(caller)
+        self._leasing.gone(caller)
         self._groups.gone(caller)
 
     async def fire_due(self) -> int:
@@ -153,6 +168,8 @@ class Broker:
         self.alarms.close()
         self._sending.close()
         self._pulling.close()
+        self._leasing.close()
+        self._retries.close()
         for task in self._tasks:
             task.cancel()
         self._lookups.shutdown(wait=False, cancel_futures=True)
