@@ -124,6 +124,7 @@ class Settled(Settlement):
         elif of_queue.is_done(offset):
             return  # said twice, since the answer was lost
         else:
+            of_queue.settle_unleased(offset)
             count = max(1, failed.count)
         if failed.is_final or count > failed.max_retries:
             burials.append(
