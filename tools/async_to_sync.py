@@ -45,6 +45,7 @@ from litemq.client.reader import Reader, Start
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
+from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 

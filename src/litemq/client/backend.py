@@ -10,6 +10,7 @@ from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
+from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.types import BodyCodec, Durability
 
 __all__ = ["Backend", "BrokerFact", "Granted", "LeaseTerms", "Post", "Pulled", "QueueFact", "TopicFact"]
@@ -30,6 +31,7 @@ class TopicFact(NamedTuple):
 
     topic: str
     queues: tuple[QueueFact, ...]
+    settings: TopicSettings = TopicSettings()
 
 
 class BrokerFact(NamedTuple):
@@ -156,7 +158,9 @@ class Backend(Protocol):
 
     # Looking after it
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact: ...
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact: ...
+
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact: ...
 
     async def delete_topic(self, topic: str) -> None: ...
 
