@@ -53,10 +53,6 @@ class Chunk:
         """The bytes of some records."""
         return self.records[self._bounds[begin - self.first] : self._bounds[end - self.first]]
 
-    def starts(self, begin: int, end: int) -> list[int]:
-        """Where some records begin among the bytes."""
-        return self._bounds[begin - self.first : end - self.first]
-
     def fitting(self, begin: int, end: int, max_bytes: int) -> int:
         """How far one can go from ``begin`` on within so many bytes; ``begin`` itself, if not even one fits."""
         bounds = self._bounds

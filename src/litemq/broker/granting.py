@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import groupby
+from time import perf_counter
 from typing import Final, NamedTuple
 
 from litemq.broker.chunks import Chunk, Chunks
@@ -22,8 +23,9 @@ from litemq.types import DeadReason
 
 __all__ = ["Giving", "Granted", "Wish"]
 
-_LOOKED_AT: Final = 32_768  # messages that a filter looks through in one turn
-_ENTRIES: Final = 8192  # of them at once
+_LOOKING_SECONDS: Final = 0.004  # for what a filter wants, while others wait
+_ENTRIES: Final = 8192  # that are looked at together
+_RECORDS: Final = 256
 _LOG = logging.getLogger(__name__)
 
 
@@ -42,20 +44,21 @@ class Wish(NamedTuple):
 class Granted:
     """What somebody is given: records one behind another, and which try each of them is."""
 
-    __slots__ = ("counts", "leases", "looked_at", "pieces", "size", "trouble")
+    __slots__ = ("counts", "is_looking", "leases", "pieces", "size", "trouble", "until")
 
     def __init__(self) -> None:
         self.pieces: list[memoryview] = []
         self.counts: list[int] = []
         self.leases: list[tuple[Stock, Lease]] = []
         self.size = 0
-        self.looked_at = 0  # how many messages a filter did not want
+        self.is_looking = False  # a filter has looked at some messages
+        self.until = perf_counter() + _LOOKING_SECONDS
         self.trouble: LiteMQError | None = None  # of which somebody is to be told
 
     @property
     def looked_far_enough(self) -> bool:
-        """Whether a filter has seen so much that others should have their turn."""
-        return self.looked_at >= _LOOKED_AT
+        """Whether a filter has looked for so long that others should have their turn."""
+        return self.is_looking and perf_counter() >= self.until
 
 
 class Giving:
@@ -87,7 +90,7 @@ class Giving:
             return None
         before = len(granted.counts)
         is_filtered = wish.wanted is not None and key.topic_id == self._topic.topic_id  # what is tried again was wanted before
-        for piece in stock.take(max(most, _LOOKED_AT) if is_filtered else most, following):
+        for piece in stock.take(max(most, _ENTRIES) if is_filtered else most, following):
             reached = self._give_piece(stock, piece, before + most, wish.wanted if is_filtered else None)
             if reached < piece.end:
                 stock.put_back(reached, piece.end)
@@ -107,7 +110,7 @@ class Giving:
                     reached = skipped
                     continue
             room = max(0, self._wish.max_bytes - granted.size)
-            most = min(piece.end - reached, until - len(granted.counts))
+            most = min(piece.end - reached, until - len(granted.counts) if wanted is None else _RECORDS)
             try:
                 chunk = self._chunks.at((self._group, key), reached, most, room, self._topic.ttl_ms)
             except CorruptStoreError as error:
@@ -118,19 +121,21 @@ class Giving:
                 return reached + 1
             if chunk is None or chunk.end <= reached:
                 return reached
-            end = chunk.fitting(reached, min(reached + most, chunk.end), room)
+            end = min(reached + most, chunk.end)
+            if wanted is None:
+                end = max(chunk.fitting(reached, end, room), reached if granted.counts else reached + 1)  # one at least
+                runs = [(reached, end)]
+            else:
+                runs, end = self._choose(chunk, key, (reached, end), wanted, until - len(granted.counts))
             if end == reached:
-                if granted.counts:
-                    return reached
-                end = reached + 1  # one at least
-            runs = self._wanted_of(chunk, key, (reached, end), wanted)
+                return reached
             self._give(stock, chunk, runs, piece.tries)
             reached = end
         return reached
 
     def _skip(self, key: QueueKey, begin: int, end: int, wanted: Filter) -> int:
         """Pass over what the queue's entries alone say is not wanted: it is done. Returns where that ends."""
-        if not wanted.reads_tags_only:
+        if not wanted.narrows:
             return begin
         entries = self._store.read_entries_if_hot(key, begin, min(end - begin, _ENTRIES))
         if entries is None or not entries.size:
@@ -139,23 +144,31 @@ class Giving:
         skipped = int(marks.argmax()) if marks.any() else int(entries.size)
         if skipped:
             self._tick.done(key, begin, begin + skipped)
-            self.granted.looked_at += skipped
+            self.granted.is_looking = True
         return begin + skipped
 
-    def _wanted_of(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter | None) -> list[Run]:
-        """The runs of messages that a filter lets through; the others are done."""
-        if wanted is None:
-            return [run]
+    def _choose(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter, most: int) -> tuple[list[Run], int]:
+        """The runs of up to so many messages that a filter lets through, and how far it came; what it does not want is done."""
         begin, end = run
         marks = wanted.candidates(chunk.columns.header[begin - chunk.first : end - chunk.first]).tolist()
-        accepted = [
-            mark and wanted.accepts(RecordView(chunk.records, at)) for mark, at in zip(marks, chunk.starts(begin, end), strict=True)
-        ]
+        room = self._wish.max_bytes - self.granted.size
+        accepted: list[bool] = []
+        found = 0
+        for offset, mark in enumerate(marks, begin):
+            record = chunk.view(offset, offset + 1)
+            is_wanted = mark and wanted.accepts(RecordView(record))
+            if is_wanted:
+                room -= len(record)
+                if found == most or (room < 0 and (found or self.granted.counts)):
+                    break
+                found += 1
+            accepted.append(is_wanted)
+        self.granted.is_looking = True
         runs = _runs_of(accepted, begin)
-        self.granted.looked_at += end - begin
-        for done_from, done_to in RunSet(runs).without(begin, end):
+        reached = begin + len(accepted)
+        for done_from, done_to in RunSet(runs).without(begin, reached):
             self._tick.done(key, done_from, done_to)
-        return runs
+        return runs, reached
 
     def _give(self, stock: Stock, chunk: Chunk, runs: list[Run], tries: int) -> None:
         wish, granted = self._wish, self.granted

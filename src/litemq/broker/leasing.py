@@ -121,9 +121,9 @@ class Leasing:
                 f"max_messages={request.max_messages}, lease_ms={request.lease_ms}: choose at least 1, "
                 f"and {limits.min_lease_ms} … {limits.max_lease_ms}"
             )
+        want = _Want(caller, frame, request, limits)
         of_topic = self._topic(request.group, topic)
         self._begin(request, of_topic.stock)
-        want = _Want(caller, frame, request, limits)
         of_topic.waiting[want] = None
         self._of_caller[caller][want] = of_topic
         self._turn(of_topic)

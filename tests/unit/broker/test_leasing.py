@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from litemq.broker import granting
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
-from litemq.broker.leasing import Leasing
 from litemq.clock import FakeClock
-from litemq.errors import FilterSyntaxError, InvalidArgumentError, LeaseLostError, OverloadedError
-from litemq.format.record import RecordTemplate
-from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, TopicSettings
+from litemq.errors import InvalidArgumentError, LeaseLostError, OverloadedError
 from litemq.storage.state import QueueKey
 from support.callers import Kind, records, running_broker
 from support.leases import Got, Leaser
@@ -272,67 +268,5 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
             assert await ann.fail(got[0]._replace(offset=7)) == [(7, 25)]
             assert await ann.ack(got[0]._replace(offset=7)) == [(7, LOST)]
             assert await ann.ack(got[0]) == []
-
-    asyncio.run(main())
-
-
-@KINDS
-def test_a_filter_passes_over_what_is_not_wanted(kind: Kind, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running_broker(kind, tmp_path) as broker:
-            ann = Leaser(broker)
-            await ann.create(queues=1)
-            for number in range(40):
-                template = RecordTemplate("orders", tags=("rare" if number % 10 == 3 else "often",), properties={"n": str(number)})
-                await ann.send(template.encode(b"", message_id=f"m-{number}"))
-            got = await ann.ask_for(3, filter="rare")
-            assert _ids(got) == ["m-3", "m-13", "m-23"]
-            assert await ann.ack(*got) == []
-            assert broker._store.state.group_offsets["billing", QueueKey(16, 0)] >= 24
-            assert _ids(await ann.ask_for(filter="rare || other")) == ["m-33"]
-            assert await ann.ask_for(filter="rare") == []
-            assert await ann.ask_for() == [], "what a filter passed over is done"
-            with_sql = await ann.ask_for(group="audit", filter="n = '7' OR n = '9'", is_sql=True)
-            assert _ids(with_sql) == ["m-7", "m-9"]
-            waiting = ann.ask_for(filter="rare", wait_ms=10_000)
-            await ann.send(RecordTemplate("orders", tags=("often",)).encode(b"", message_id="no"))
-            await ann.send(RecordTemplate("orders", tags=("rare",)).encode(b"", message_id="yes"))
-            assert _ids(await waiting) == ["yes"]
-            with pytest.raises(FilterSyntaxError):
-                await ann.ask_for(filter="n = ", is_sql=True)
-
-    asyncio.run(main())
-
-
-def test_a_filter_that_looks_for_long_lets_others_have_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(granting, "_LOOKED_AT", 4)
-    monkeypatch.setattr(granting, "_ENTRIES", 2)
-    turns: list[int] = []
-    decide = Leasing._decide
-    monkeypatch.setattr(Leasing, "_decide", lambda self, *rest: (turns.append(1), decide(self, *rest)))
-
-    async def main() -> None:
-        async with running_broker("memory", tmp_path) as broker:
-            ann = Leaser(broker)
-            await ann.create(queues=1)
-            await ann.send(records(20))
-            await ann.send(RecordTemplate("orders", tags=("rare",)).encode(b"", message_id="yes"))
-            assert _ids(await ann.ask_for(filter="rare")) == ["yes"]
-            assert len(turns) >= 5
-
-    asyncio.run(main())
-
-
-def test_high_priorities_come_first(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running_broker("memory", tmp_path) as broker:
-            ann = Leaser(broker)
-            settings = TopicSettings(has_priorities=True)
-            await ann.channel.ask(Opcode.CREATE_TOPIC, CreateTopicRequest(topic="orders", queues=1, settings=settings).SerializeToString())
-            for priority in (0, 128, 255):
-                template = RecordTemplate("orders", priority=priority)
-                for number in range(3):
-                    await ann.send(template.encode(b"", message_id=f"{priority}-{number}"), priority // 32)
-            assert [message_id.split("-")[0] for message_id in _ids(await ann.ask_for(7))] == ["255"] * 3 + ["128"] * 3 + ["0"]
 
     asyncio.run(main())
