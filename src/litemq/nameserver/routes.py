@@ -28,6 +28,7 @@ class Routes:
         self._addresses: dict[str, _Address] = {}
         self._topics: dict[str, dict[str, int]] = {}  # topic -> broker -> queues
         self._of_broker: dict[str, frozenset[str]] = {}
+        self._priorities: dict[str, frozenset[str]] = {}  # broker -> those of its topics that have priorities, if any has
         self._names: dict[str, str] = {}  # one string a topic, however many brokers say its name
         self._answers: dict[str, bytes] = {}
 
@@ -45,19 +46,28 @@ class Routes:
         before = self._of_broker.get(name, frozenset())
         moved = self._addresses.get(name) != address
         self._addresses[name] = address
+        changed = self._prioritize(name, frozenset(topic.topic for topic in facts.topics if topic.has_priorities))
         for topic in before - queues.keys():
             self._take_out(topic, name)
         for topic, count in queues.items():
             brokers = self._topics.get(topic)
             if brokers is None:
                 brokers = self._topics[topic] = {}
-            if moved or brokers.get(name) != count:
+            if moved or brokers.get(name) != count or topic in changed:
                 brokers[name] = count
                 self._answers.pop(topic, None)
         self._of_broker[name] = frozenset(queues)
 
+    def _prioritize(self, name: str, topics: frozenset[str]) -> frozenset[str]:
+        """Remember which topics of a broker have priorities; returns those of which that was not known."""
+        before = self._priorities.pop(name, frozenset())
+        if topics:
+            self._priorities[name] = topics
+        return before ^ topics
+
     def remove(self, name: str) -> None:
         """A broker is gone; if it was not there, nothing happens."""
+        self._priorities.pop(name, None)
         for topic in self._of_broker.pop(name, ()):
             self._take_out(topic, name)
         self._addresses.pop(name, None)
@@ -76,10 +86,13 @@ class Routes:
             brokers = self._topics.get(topic)
             if brokers is None:
                 return _NO_ROUTE  # kept nowhere: anybody can ask for any name
-            routes = [self._route(name, brokers[name]) for name in sorted(brokers)]
+            routes = [self._route(topic, name, brokers[name]) for name in sorted(brokers)]
             answer = self._answers[self._names[topic]] = RouteAnswer(brokers=routes).SerializeToString()
         return answer
 
-    def _route(self, name: str, queues: int) -> BrokerRoute:
+    def _route(self, topic: str, name: str, queues: int) -> BrokerRoute:
         host, port, default_durability = self._addresses[name]
-        return BrokerRoute(name=name, host=host, port=port, queues=queues, default_durability=default_durability)
+        has_priorities = topic in self._priorities.get(name, ())
+        return BrokerRoute(
+            name=name, host=host, port=port, queues=queues, default_durability=default_durability, has_priorities=has_priorities
+        )

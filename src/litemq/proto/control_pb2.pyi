@@ -203,7 +203,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +212,7 @@ class Topic(_message.Message):
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     queues: int
@@ -220,7 +221,8 @@ class Topic(_message.Message):
     ttl_ms: int
     max_backlog: int
     backlog_dead_letters: bool
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+    weighted_priorities: bool
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")

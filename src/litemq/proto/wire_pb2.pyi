@@ -26,6 +26,7 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELETE_TOPIC: _ClassVar[Opcode]
     DESCRIBE_TOPIC: _ClassVar[Opcode]
     LIST_TOPICS: _ClassVar[Opcode]
+    ALTER_TOPIC: _ClassVar[Opcode]
     LIST_DEAD_TOPICS: _ClassVar[Opcode]
     LIST_DEAD_LETTERS: _ClassVar[Opcode]
     REDRIVE: _ClassVar[Opcode]
@@ -55,6 +56,7 @@ CREATE_TOPIC: Opcode
 DELETE_TOPIC: Opcode
 DESCRIBE_TOPIC: Opcode
 LIST_TOPICS: Opcode
+ALTER_TOPIC: Opcode
 LIST_DEAD_TOPICS: Opcode
 LIST_DEAD_LETTERS: Opcode
 REDRIVE: Opcode
@@ -547,14 +549,44 @@ class WhyAnswer(_message.Message):
     def __init__(self, verdict: _Optional[str] = ..., topic: _Optional[str] = ..., sentence: _Optional[str] = ..., advice: _Optional[str] = ..., facts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("topic", "queues", "automatic")
+    __slots__ = ("topic", "queues", "automatic", "settings")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: int
     automatic: bool
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ...) -> None: ...
+    settings: TopicSettings
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
+
+class TopicSettings(_message.Message):
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    has_priorities: bool
+    weighted_priorities: bool
+    ttl_ms: int
+    max_backlog: int
+    backlog_dead_letters: bool
+    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+
+class AlterTopicRequest(_message.Message):
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    weighted_priorities: bool
+    ttl_ms: int
+    max_backlog: int
+    backlog_dead_letters: bool
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)
@@ -563,12 +595,14 @@ class TopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class TopicAnswer(_message.Message):
-    __slots__ = ("topic", "queues")
+    __slots__ = ("topic", "queues", "settings")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueRange]
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ...) -> None: ...
+    settings: TopicSettings
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicsAnswer(_message.Message):
     __slots__ = ("topics",)
@@ -577,12 +611,14 @@ class TopicsAnswer(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[TopicQueues, _Mapping]]] = ...) -> None: ...
 
 class TopicQueues(_message.Message):
-    __slots__ = ("topic", "queues")
+    __slots__ = ("topic", "queues", "has_priorities")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: int
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+    has_priorities: bool
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
 
 class BrokerFacts(_message.Message):
     __slots__ = ("name", "host", "port", "started_at", "default_durability", "topics", "software")
@@ -627,18 +663,20 @@ class RouteAnswer(_message.Message):
     def __init__(self, brokers: _Optional[_Iterable[_Union[BrokerRoute, _Mapping]]] = ...) -> None: ...
 
 class BrokerRoute(_message.Message):
-    __slots__ = ("name", "host", "port", "queues", "default_durability")
+    __slots__ = ("name", "host", "port", "queues", "default_durability", "has_priorities")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     port: int
     queues: int
     default_durability: int
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ...) -> None: ...
+    has_priorities: bool
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., queues: _Optional[int] = ..., default_durability: _Optional[int] = ..., has_priorities: _Optional[bool] = ...) -> None: ...
 
 class BrokersAnswer(_message.Message):
     __slots__ = ("brokers",)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,29 +12,57 @@ from litemq.errors import InvalidArgumentError
 from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import encode_record
+from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, decode_record, encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
-from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey, State
+from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, PlacedRecord, QueueKey, State
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
 from litemq.storage.state.producers import Touched
-from litemq.types import Record, RecordKind, check_name
+from litemq.types import Record, RecordKind, check_name, is_system_name
 
-__all__ = ["Batch", "Stamped", "commit_of", "control_batch", "creation_of", "deletion_of", "sent_batch", "stamp", "took"]
+__all__ = [
+    "Batch",
+    "Placed",
+    "Stamped",
+    "commit_of",
+    "control_batch",
+    "creation_of",
+    "deletion_of",
+    "numbered_placed",
+    "placed_batch",
+    "sent_batch",
+    "stamp",
+    "took",
+]
 
 Longs = npt.NDArray[np.int64]
 
-_MOST_QUEUES = 65536
+_MOST_QUEUES: Final = 65536
+_UNSTAMPED: Final = bytes(PRODUCER_BYTES_AT - STAMP_AT)
+
+
+class Placed(NamedTuple):
+    """A record that the broker itself appends: the producer's part stays as it is, the broker's is stamped anew."""
+
+    record: bytes | memoryview
+    topic_id: int
+    queue_id: int
+    kind: RecordKind
+    origin: int = -1
+    consume_count: int = 0
 
 
 class Batch(NamedTuple):
-    """Valid records of one topic, and the queue of each; ``runs`` groups them where there are several queues."""
+    """Valid records, and the queue of each; ``runs`` groups them where there are several queues."""
 
     columns: RecordColumns
     runs: QueueRuns | None
-    topic_id: int
+    topic_id: int | Longs
     queue_ids: Longs | int
-    kind: RecordKind
+    kind: RecordKind | Longs
+    origins: Longs | int = -1
+    consume_counts: Longs | int = 0
 
 
 class Stamped(NamedTuple):
@@ -51,7 +79,7 @@ class Stamped(NamedTuple):
 def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs | int, limits: RecordLimits) -> Batch:
     """What a producer sent; raises unless all of it may be appended."""
     facts = state.topics.get(topic_id)
-    if facts is None or facts.deleted or topic_id == CONTROL_TOPIC_ID:
+    if facts is None or facts.deleted or topic_id < FIRST_FREE_TOPIC_ID:
         raise InvalidArgumentError(f"no topic has the number {topic_id}")
     least, most = (queue_ids, queue_ids) if isinstance(queue_ids, int) else (int(queue_ids.min(initial=0)), int(queue_ids.max(initial=0)))
     if most >= facts.queues or least < 0:
@@ -68,6 +96,48 @@ def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs 
     return Batch(columns, queue_runs(np.full(len(columns), topic_id), queue_ids), topic_id, queue_ids, RecordKind.MESSAGE)
 
 
+def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
+    """Records of the broker's own, each with its place; raises unless all of them may be appended."""
+    if not placed:
+        raise InvalidArgumentError("an empty batch")
+    for each in placed:
+        facts = state.topics.get(each.topic_id)
+        if facts is None or facts.deleted or not facts.has_queue(each.queue_id):
+            raise InvalidArgumentError(f"no topic has the number {each.topic_id} and a queue {each.queue_id}")
+    pieces: list[bytes | memoryview] = []
+    for each in placed:
+        pieces += each.record[:STAMP_AT], _UNSTAMPED, each.record[PRODUCER_BYTES_AT:]
+    columns = check_batch(bytearray().join(pieces), limits=STORED_LIMITS)
+    if len(columns) != len(placed):
+        raise InvalidArgumentError(f"{len(columns)} records in {len(placed)} places")
+    places = np.array([each[1:] for each in placed], np.int64)
+    topic_ids, queue_ids, kinds, origins, counts = (np.ascontiguousarray(places[:, number]) for number in range(5))
+    return Batch(columns, queue_runs(topic_ids, queue_ids), topic_ids, queue_ids, kinds, origins, np.minimum(counts, 0xFFFF))
+
+
+def numbered_placed(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedRecord]]:
+    """Those of some stored records that are no plain messages and no control records, with their numbers."""
+    header = columns.header
+    kinds = header["kind"]
+    which = np.flatnonzero((kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)))
+    if which.size == 0:
+        return []
+    chosen = header[which]
+    names = ("origin", "topic_id", "queue_id", "queue_offset", "consume_count", "delay_time", "size", "store_timestamp")
+    rows = zip(
+        which.tolist(), log_offsets[which].tolist(), chosen["kind"].tolist(), *(chosen[name].tolist() for name in names), strict=True
+    )
+    found = []
+    for number, log_offset, kind, *rest in rows:
+        record = PlacedRecord(log_offset, RecordKind(kind), *rest)
+        if record.kind is RecordKind.DEAD:
+            at = int(columns.starts[number])
+            dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
+            record = record._replace(properties=dead.record.properties)
+        found.append((number, record))
+    return found
+
+
 def control_batch(control: Control, now_ms: int) -> Batch:
     """A change, as the one record that says it."""
     record = Record(CONTROL_TOPIC, control.SerializeToString(deterministic=True), born_timestamp=now_ms)
@@ -79,7 +149,7 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
     """Write the broker's fields into the records, at the next offsets of their queues."""
     runs = batch.runs
     if runs is None:
-        key = QueueKey(batch.topic_id, int(batch.queue_ids))
+        key = QueueKey(int(batch.topic_id), int(batch.queue_ids))
         first = state.next.get(key, 0)
         following = first + len(batch.columns)
         queue_offsets = np.arange(first, following)
@@ -100,6 +170,8 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
         store_timestamp=store_timestamp,
         epoch=epoch,
         kinds=batch.kind,
+        origins=batch.origins,
+        consume_counts=batch.consume_counts,
     )
     entries = queue_entries(batch.columns, runs, commitlog_offsets=log_offsets, store_timestamps=store_timestamp)
     return Stamped(keys, firsts, nexts, queue_offsets, entries, bounds)
@@ -108,7 +180,7 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
 def took(batch: Batch, state: State, stamped: Stamped, store_timestamp: int) -> list[Touched]:
     """What a batch that was written changes in the sequences of producers, there and in the answer."""
     producers = state.producers
-    if batch.kind is not RecordKind.MESSAGE:
+    if batch.kind is not RecordKind.MESSAGE or not isinstance(batch.topic_id, int):
         return producers.expire(store_timestamp)
     sent = stretches_of_batch(batch.columns, batch.topic_id, batch.queue_ids, stamped.queue_offsets, store_timestamp)
     return producers.take(sent) + producers.expire(store_timestamp)
@@ -119,7 +191,7 @@ def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]])
     rows = []
     for key, offset in offsets:
         facts, following = state.topics.get(key.topic_id), state.next.get(key, 0)
-        if facts is None or not 0 <= key.queue_id < facts.queues:
+        if facts is None or not facts.has_queue(key.queue_id):
             raise InvalidArgumentError(f"no topic has the number {key.topic_id} and a queue {key.queue_id}")
         if not 0 <= offset <= following:
             raise InvalidArgumentError(f"offset {offset} of queue {key.queue_id} of {facts.name!r}: choose 0 … {following}")
@@ -129,16 +201,18 @@ def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]])
 
 
 def creation_of(state: State, name: str, queues: int) -> Control:
-    """The record that creates a topic."""
-    if not 1 <= queues <= _MOST_QUEUES:
+    """The record that creates a topic. Only the broker's own may have queues of any number, and so say 0."""
+    if not is_system_name(name):
+        check_name(name)
+    if not 1 <= queues <= _MOST_QUEUES and not (queues == 0 and is_system_name(name)):
         raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MOST_QUEUES}")
-    topic = Topic(topic_id=state.free_topic_id, name=check_name(name), queues=queues)
+    topic = Topic(topic_id=state.free_topic_id, name=name, queues=queues)
     return Control(topic_created=TopicCreated(topic=topic))
 
 
 def deletion_of(state: State, name: str) -> Control:
     """The record that deletes a topic."""
     there = state.topic(name)
-    if there is None or there.topic_id == CONTROL_TOPIC_ID:
+    if there is None or there.topic_id < FIRST_FREE_TOPIC_ID:
         raise InvalidArgumentError(f"no topic {name!r}")
     return Control(topic_deleted=TopicDeleted(topic_id=there.topic_id))

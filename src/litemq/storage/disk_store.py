@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,7 +26,19 @@ from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeErro
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp, took
+from litemq.storage.appending import (
+    Batch,
+    Placed,
+    commit_of,
+    control_batch,
+    creation_of,
+    deletion_of,
+    numbered_placed,
+    placed_batch,
+    sent_batch,
+    stamp,
+    took,
+)
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
@@ -42,6 +54,7 @@ from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, re
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended
 from litemq.types import StoredRecord
@@ -214,6 +227,10 @@ class DiskStore:
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)
             self._changes.took(end, took(batch, self.state, stamped, time))
+            if not isinstance(batch.topic_id, int):
+                for _, record in numbered_placed(columns, offsets):
+                    self.state.place(record)
+                    self._changes.was_placed(end, record)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -222,12 +239,21 @@ class DiskStore:
             raise
         return Appended(offsets, stamped.queue_offsets, time, end)
 
-    def _append_control(self, control: Control) -> Appended:
+    def append_placed(self, placed: Sequence[Placed]) -> Appended:
+        """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
+        with self._writing:
+            return self._write(placed_batch(self.state, placed), from_reserve=True)
+
+    def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
         with self._writing:
             appended = self._write(control_batch(control, self._clock.wall_ms()), from_reserve=True)
-            self._changes.changed(appended.end, self.state.apply(control))
+            self._changes.changed(appended.end, control, self.state.apply(control))
             return appended
+
+    def system_topic(self, name: str) -> TopicFacts:
+        """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
+        return self.create_topic(name, queues_of_system_topic(name))
 
     def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
         """A new topic; one that is there already is returned as it is."""
@@ -235,19 +261,19 @@ class DiskStore:
             there = self.state.topic(name)
             if there is None:
                 control = creation_of(self.state, name, queues)
-                self._append_control(control)
+                self.append_control(control)
                 there = self.state.topics[control.topic_created.topic.topic_id]
             return there
 
     def delete_topic(self, name: str) -> None:
         """The topic is gone; its messages stay until retention takes them."""
         with self._writing:
-            self._append_control(deletion_of(self.state, name))
+            self.append_control(deletion_of(self.state, name))
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
         """How far a group has come in some queues: one record."""
         with self._writing:
-            return self._append_control(commit_of(self.state, group, offsets))
+            return self.append_control(commit_of(self.state, group, offsets))
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:
         """Block until everything below ``offset`` may be read."""
@@ -297,6 +323,30 @@ class DiskStore:
             return hot
         return await asyncio.get_running_loop().run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
 
+    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
+        """Up to so many entries of a queue from offset ``first`` on, whose records may be read. From any thread; it may wait for the disk."""
+        self._check_range(key, first)
+        try:
+            return self._reader.entries(key, first, most, self.confirm_offset)
+        except DamagedQueueError as error:
+            self._heal_queues(key, first, most, error)
+            return self._reader.entries(key, first, most, self.confirm_offset)
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
+        """The same where they are in memory, so that nobody waits; else ``None``."""
+        waiting = self._queues.first_waiting(key)
+        if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting):
+            return self.read_entries(key, first, most)
+        return None
+
+    def read_raw(self, log_offset: int) -> bytes:
+        """The bytes of the record that stands at a log offset, whole and verified. From any thread; it may wait for the disk."""
+        return self._read_checked(log_offset)[0]
+
+    def is_hot(self, log_offset: int) -> bool:
+        """Whether what stands at a log offset is in memory."""
+        return self._log.is_hot(log_offset)
+
     def _is_hot(self, key: QueueKey, first: int) -> bool:
         entries = self._queues.read(key, first, 1, self.confirm_offset)
         return entries.size == 0 or self._log.is_hot(int(entries["log_offset"][0]))
@@ -336,6 +386,9 @@ class DiskStore:
 
     def read_record(self, log_offset: int) -> StoredRecord:
         """The record that stands at a log offset."""
+        return self._read_checked(log_offset)[1]
+
+    def _read_checked(self, log_offset: int) -> tuple[bytes, StoredRecord]:
         confirmed = self.confirm_offset
         if not self._log.start <= log_offset <= confirmed - FIXED_BYTES or log_offset % 8:
             raise OffsetOutOfRangeError(
@@ -344,13 +397,14 @@ class DiskStore:
         size = int.from_bytes(self._log.read(log_offset, log_offset + 4), "big")
         if log_offset + size > confirmed:
             raise self._corrupt(log_offset, f"a record of {size} bytes reaches beyond what is confirmed")
+        raw = bytes(self._log.read(log_offset, log_offset + size))
         try:
-            stored = decode_record(self._log.read(log_offset, log_offset + size), limits=STORED_LIMITS)
+            stored = decode_record(raw, limits=STORED_LIMITS)
         except RecordFormatError as error:
             raise self._corrupt(log_offset, str(error)) from error
         if stored.stamp is None or stored.stamp.commitlog_offset != log_offset:
             raise self._corrupt(log_offset, "the record belongs elsewhere")
-        return stored
+        return raw, stored
 
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
         """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
@@ -440,10 +494,10 @@ class DiskStore:
         with self._keeping:
             with self._writing:
                 state = self.state.copy()
-                begin = int(self._append_control(snapshot_begin(self._log.end)).log_offsets[0])
+                begin = int(self.append_control(snapshot_begin(self._log.end)).log_offsets[0])
             # Others write meanwhile: their records come behind ``as_of``, and are applied to the snapshot's rows like all that do.
             for control in snapshot_rest(state.rows(), begin, self._config.max_record_bytes // 2):
-                end = self._append_control(control).end
+                end = self.append_control(control).end
             self.wait_confirmed(end)
             self._snapshot_at = begin
             self._files.projections = self._files.projections._replace(snapshot=begin)
@@ -460,7 +514,7 @@ class DiskStore:
                 return self._log.start
             self.wait_confirmed(log_start)
             least = least_offsets_after(self._log, log_start)
-            self._append_control(crossing_record(self.state, log_start, least))
+            self.append_control(crossing_record(self.state, log_start, least))
             self.snapshot()
             self._files.log_start = log_start
             self.checkpoint()

@@ -75,15 +75,18 @@ class Finder:
         for offset in self._index.find(hash_key(topic, key)):
             if offset < self._log.start or len(found) == most:
                 break
-            # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there.
+            # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there; and
+            # what waits elsewhere for its time, or to be tried again, is not in its topic.
             stored = self._read_record(offset)
-            if self._is_kept(stored) and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
+            if self._is_kept(stored, topic) and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
                 found.append(stored)
         return found
 
-    def _is_kept(self, stored: StoredRecord) -> bool:
+    def _is_kept(self, stored: StoredRecord, topic: str) -> bool:
         stamp = stored.stamp
-        return stamp is not None and stamp.queue_offset >= self._state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
+        if stamp is None or self._state.topics[stamp.topic_id].name != topic:
+            return False
+        return stamp.queue_offset >= self._state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
 
     def drop_before(self, log_start: int) -> None:
         """Remove the files that lead only to what is gone."""

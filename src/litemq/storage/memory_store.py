@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
+from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import decode_record
+from litemq.format.scan import scan
+from litemq.format.stamp import queue_entries
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import Batch, commit_of, control_batch, creation_of, deletion_of, sent_batch, stamp, took
+from litemq.storage.appending import (
+    Batch,
+    Placed,
+    commit_of,
+    control_batch,
+    creation_of,
+    deletion_of,
+    numbered_placed,
+    placed_batch,
+    sent_batch,
+    stamp,
+    took,
+)
 from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended
 from litemq.types import StoredRecord
 
@@ -56,19 +73,29 @@ class MemoryStore:
         for key, following in zip(stamped.keys, stamped.nexts, strict=True):
             self.state.placed(key, following)
         took(batch, self.state, stamped, self._time)
-        queue_ids = np.broadcast_to(np.asarray(batch.queue_ids), offsets.shape)
-        places = zip(batch.columns.starts.tolist(), sizes.tolist(), offsets.tolist(), queue_ids.tolist(), strict=True)
-        for at, size, offset, queue_id in places:
+        topic_ids, queue_ids = (np.broadcast_to(np.asarray(ids), offsets.shape).tolist() for ids in (batch.topic_id, batch.queue_ids))
+        places = zip(batch.columns.starts.tolist(), sizes.tolist(), offsets.tolist(), topic_ids, queue_ids, strict=True)
+        for at, size, offset, topic_id, queue_id in places:
             record = bytes(batch.columns.buffer[at : at + size])
-            self._queues[QueueKey(batch.topic_id, queue_id)].append(record)
+            self._queues[QueueKey(topic_id, queue_id)].append(record)
             self._records[offset] = record
             told = decode_record(record, limits=STORED_LIMITS).record
-            for name in dict.fromkeys((told.message_id, *told.keys)):
-                self._found_by[told.topic, name].append(offset)
+            if self.state.topics[topic_id].name == told.topic:
+                for name in dict.fromkeys((told.message_id, *told.keys)):
+                    self._found_by[told.topic, name].append(offset)
         self.confirm_offset = int(offsets[-1] + sizes[-1])
+        if not isinstance(batch.topic_id, int):
+            for _, placed in numbered_placed(batch.columns, offsets):
+                self.state.place(placed)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
-    def _append_control(self, control: Control) -> Appended:
+    def append_placed(self, placed: Sequence[Placed]) -> Appended:
+        return self._write(placed_batch(self.state, placed))
+
+    def system_topic(self, name: str) -> TopicFacts:
+        return self.create_topic(name, queues_of_system_topic(name))
+
+    def append_control(self, control: Control) -> Appended:
         appended = self._write(control_batch(control, self._clock.wall_ms()))
         self.state.apply(control)
         return appended
@@ -77,15 +104,15 @@ class MemoryStore:
         there = self.state.topic(name)
         if there is None:
             control = creation_of(self.state, name, queues)
-            self._append_control(control)
+            self.append_control(control)
             there = self.state.topics[control.topic_created.topic.topic_id]
         return there
 
     def delete_topic(self, name: str) -> None:
-        self._append_control(deletion_of(self.state, name))
+        self.append_control(deletion_of(self.state, name))
 
     def commit_offsets(self, group: str, offsets: Iterable[tuple[QueueKey, int]]) -> Appended:
-        return self._append_control(commit_of(self.state, group, offsets))
+        return self.append_control(commit_of(self.state, group, offsets))
 
     def wait_confirmed(self, offset: int, timeout: float | None = None) -> None:  # noqa: ARG002  nothing is ever waited for
         if offset > self.confirm_offset:
@@ -112,6 +139,23 @@ class MemoryStore:
             taken.append(record)
         return b"".join(taken)
 
+    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
+        data = self.read_queue(key, first, most, sys.maxsize)
+        columns = RecordColumns(data, scan(data, limits=STORED_LIMITS).starts)
+        log_offsets, times = (columns.header[name].astype(np.int64) for name in ("commitlog_offset", "store_timestamp"))
+        return queue_entries(columns, None, commitlog_offsets=log_offsets, store_timestamps=times)
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
+        return self.read_entries(key, first, most)
+
+    def read_raw(self, log_offset: int) -> bytes:
+        if log_offset not in self._records:
+            raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}")
+        return self._records[log_offset]
+
+    def is_hot(self, log_offset: int) -> bool:  # noqa: ARG002  everything is
+        return True
+
     def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
         return self.read_queue(key, first, max_messages, max_bytes)
 
@@ -119,9 +163,7 @@ class MemoryStore:
         return self.read_queue(key, first, max_messages, max_bytes)
 
     def read_record(self, log_offset: int) -> StoredRecord:
-        if log_offset not in self._records:
-            raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}")
-        return decode_record(self._records[log_offset], limits=STORED_LIMITS)
+        return decode_record(self.read_raw(log_offset), limits=STORED_LIMITS)
 
     def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
         if not key:

@@ -47,14 +47,14 @@ class QueueReader:
     def read(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
         """Records from queue offset ``first`` on: at least one if there is one. Those before a damaged one come without it."""
         confirmed = self._confirmed()
-        entries = self._entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), confirmed)
+        entries = self.entries(key, first, min(max_messages, _ENTRIES_AT_ONCE), confirmed)
         if entries.size == 0:
             return b""
         sizes = entries["size"].astype(np.int64)
         room = max_bytes - int(sizes.sum())
         if room > 0 and max_messages > entries.size == _ENTRIES_AT_ONCE:
             more = min(max_messages - entries.size, room // FIXED_BYTES + 1, room * entries.size // max(1, int(sizes.sum())) + 1)
-            entries = np.concatenate((entries, self._entries(key, first + entries.size, more, confirmed)))
+            entries = np.concatenate((entries, self.entries(key, first + entries.size, more, confirmed)))
             sizes = entries["size"].astype(np.int64)
         fitting = max(1, int(np.searchsorted(np.cumsum(sizes), max_bytes, side="right")))
         offsets, sizes = entries["log_offset"][:fitting].astype(np.int64), sizes[:fitting]
@@ -76,7 +76,8 @@ class QueueReader:
         segment = self._log.segment_of(int(offsets[0]))
         raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))
 
-    def _entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
+    def entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
+        """Up to so many entries from queue offset ``first`` on, of records that end at or below log offset ``confirmed``."""
         try:
             return self.queues.read(key, first, count, confirmed)
         except CorruptStoreError as error:

@@ -16,8 +16,8 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.files import DISK
 from litemq.storage.lock import DirectoryLock
 from litemq.storage.log_directory import LogDirectory
-from litemq.storage.state import CONTROL_TOPIC_ID
 from litemq.storage.state.database import SIDE_FILES
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
 
 __all__ = ["Rebuilt", "rebuild_directory"]
 
@@ -47,7 +47,7 @@ def rebuild_directory(
     store = DiskStore(directory, config, clock, replayed=replayed)
     try:
         topics = [facts for facts in store.state.topics.values() if not facts.deleted]
-        user = {facts.topic_id for facts in topics} - {CONTROL_TOPIC_ID}
+        user = {facts.topic_id for facts in topics if facts.topic_id >= FIRST_FREE_TOPIC_ID}
         ranges = [(store.state.least.get(key, 0), following) for key, following in store.state.next.items() if key.topic_id in user]
         messages = sum(following - least for least, following in ranges) - store.damaged_places
         return Rebuilt(store.log_bytes, len(user), len(ranges), messages, store.damage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,10 +13,11 @@ from litemq.errors import CorruptStoreError
 from litemq.format.columns import RecordColumns
 from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
 from litemq.proto.control_pb2 import Control
+from litemq.storage.appending import numbered_placed
 from litemq.storage.log_reader import SegmentedLog, Window, read_log
 from litemq.storage.queues import Queues
 from litemq.storage.snapshot import SnapshotReader
-from litemq.storage.state import QueueKey, State
+from litemq.storage.state import PlacedRecord, QueueKey, State
 from litemq.storage.state.changes import Changes
 from litemq.storage.state.producers import Touched
 from litemq.types import RecordKind
@@ -71,15 +73,17 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
     """Apply the records of a window to a state that knows everything before them."""
     columns = window.columns
     end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
-    controls = controls_of(columns)
+    # What is no plain message, in the order of the log.
+    events: list[tuple[int, Control | PlacedRecord]] = [*controls_of(columns), *numbered_placed(columns, columns.starts + window.base)]
+    events.sort(key=itemgetter(0))
     # Only a topic that is created again looks at how far queues have come, and one that is deleted at who has written to them: messages on
     # both sides of it are told apart, no others.
-    cuts = [numbered.number for numbered in controls if _looks_at_messages(numbered.control)]
-    waiting = iter(controls)
+    cuts = [number for number, event in events if _looks_at_messages(event)]
+    waiting = iter(events)
     upcoming = next(waiting, None)
     for first, behind in pairwise([0, *cuts, len(columns)]):
-        while upcoming is not None and upcoming.number == first and _looks_at_messages(upcoming.control):
-            changes.changed(end, state.apply(upcoming.control))
+        while upcoming is not None and upcoming[0] == first and _looks_at_messages(upcoming[1]):
+            _happen(upcoming[1], end, state, changes)
             upcoming = next(waiting, None)
         header = columns.header[first:behind]
         if header.size:
@@ -89,13 +93,21 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
                 state.placed(key, offset + 1)
                 changes.placed(end, key, offset + 1)
             changes.took(end, _replay_into_producers(header, state))
-        while upcoming is not None and upcoming.number < behind:
-            changes.changed(end, state.apply(upcoming.control))
+        while upcoming is not None and upcoming[0] < behind:
+            _happen(upcoming[1], end, state, changes)
             upcoming = next(waiting, None)
 
 
-def _looks_at_messages(control: Control) -> bool:
-    return control.WhichOneof("change") in {"topic_created", "topic_deleted"}
+def _happen(event: Control | PlacedRecord, end: int, state: State, changes: Changes) -> None:
+    if isinstance(event, Control):
+        changes.changed(end, event, state.apply(event))
+    else:
+        state.place(event)
+        changes.was_placed(end, event)
+
+
+def _looks_at_messages(event: Control | PlacedRecord) -> bool:
+    return isinstance(event, Control) and event.WhichOneof("change") in {"topic_created", "topic_deleted"}
 
 
 def _replay_into_producers(header: npt.NDArray[np.void], state: State) -> list[Touched]:

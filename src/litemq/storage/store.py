@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from litemq.proto.control_pb2 import Control
+from litemq.storage.appending import Placed
 from litemq.storage.flush import Told
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.types import StoredRecord
 
-__all__ = ["Appended", "Store"]
+__all__ = ["Appended", "Placed", "Store"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -44,6 +46,15 @@ class Store(Protocol):
     def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
         """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
 
+    def append_placed(self, placed: Sequence[Placed]) -> Appended:
+        """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
+
+    def append_control(self, control: Control) -> Appended:
+        """A change: in the log first, then true."""
+
+    def system_topic(self, name: str) -> TopicFacts:
+        """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
+
     def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
         """A new topic; one that is there already is returned as it is."""
 
@@ -73,6 +84,18 @@ class Store(Protocol):
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """The same for an event loop, which is never kept waiting by the disk."""
+
+    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
+        """Up to so many entries of a queue from offset ``first`` on, whose records may be read. From any thread; it may wait for the disk."""
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
+        """The same where they are in memory, so that nobody waits; else ``None``."""
+
+    def read_raw(self, log_offset: int) -> bytes:
+        """The bytes of the record that stands at a log offset, whole and verified. From any thread; it may wait for the disk."""
+
+    def is_hot(self, log_offset: int) -> bool:
+        """Whether what stands at a log offset is in memory."""
 
     def read_record(self, log_offset: int) -> StoredRecord:
         """The record that stands at a log offset."""

@@ -27,8 +27,9 @@ from litemq.storage.queue_files import QueueFiles
 from litemq.storage.recovery import find_log_end, find_segments
 from litemq.storage.replay import controls_of, replay_into_queues
 from litemq.storage.segment import segment_path, segment_starts
-from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, QueueKey
+from litemq.storage.state import QueueKey
 from litemq.storage.state.database import SIDE_FILES, StateDatabase
+from litemq.storage.state.facts import SYSTEM_TOPICS
 
 __all__ = ["Finding", "Verified", "verify_directory"]
 
@@ -169,7 +170,7 @@ class _StoredQueues:
         self._files = QueueFiles(READ_ONLY, directory)
         self._applied = applied
         self._findings = findings
-        self._names = {CONTROL_TOPIC_ID: CONTROL_TOPIC}
+        self._names = {facts.topic_id: facts.name for facts in SYSTEM_TOPICS}
 
     def learn(self, topics: list[Topic]) -> None:
         """The names of topics, as control records tell them."""

@@ -40,6 +40,23 @@ def test_an_answer_is_made_once_until_it_changes() -> None:
     assert _queues(routes, "logs") == [("a", 7, 3)]
 
 
+def test_a_route_says_where_a_topic_has_priorities() -> None:
+    routes = Routes()
+    facts = broker_facts("a", orders=8, logs=1)
+    _place(routes, facts)
+    plain, logs = routes.answer("orders"), routes.answer("logs")
+    for topic in facts.topics:
+        topic.has_priorities = topic.topic == "orders"
+    _place(routes, facts)
+    assert [broker.has_priorities for broker in RouteAnswer.FromString(routes.answer("orders")).brokers] == [True]
+    assert routes.answer("logs") is logs
+    _place(routes, broker_facts("a", orders=8, logs=1))
+    assert routes.answer("orders") == plain
+    _place(routes, facts)
+    routes.remove("a")
+    assert not any(vars(routes).values())
+
+
 def test_nothing_is_left_of_what_has_gone() -> None:
     routes = Routes()
     _place(routes, broker_facts("a", orders=2, logs=1))

@@ -93,7 +93,7 @@ def test_neither_deleted_topics_nor_what_is_below_the_least_offset(data: Path, f
     # Retention has said that they go, and was stopped before it removed the segment.
     orders = store.create_topic("orders")
     queues = [Queue(topic_id=orders.topic_id, queue_id=1, least=3)]
-    store._append_control(Control(retention_crossed=RetentionCrossed(log_start=0, queues=queues)))
+    store.append_control(Control(retention_crossed=RetentionCrossed(log_start=0, queues=queues)))
     store.close()
     export_messages(data, file)
     assert [one.record.body for one in records_of(file)] == [b"again", *(b"%d" % n for n in (0, 2, 4, 6, 7, 8, 9))]

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from litemq.proto.control_pb2 import Queue, Row
-from litemq.storage.state.machine import QueueKey, State
+from litemq.proto.control_pb2 import Control, Queue, Row
+from litemq.storage.state.delivery import PlacedRecord, Touch
+from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
 
@@ -29,11 +31,17 @@ class _Sequences(NamedTuple):
 
 
 class Changes:
-    """Filled by the writer, emptied by one other thread."""
+    """Filled by the writer, emptied by one other thread.
+
+    What groups have done changes too often, and too much at a time, to be made into rows by the writer: whoever takes the changes has the
+    delivery as the confirmed records make it, and makes rows of what they touched.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences]] = deque()  # with the log offset at which the record ends
+        self._confirmed = state.delivery.copy()
+        # With the log offset at which the record ends.
+        self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences | Control | PlacedRecord]] = deque()
 
     def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
         """A queue grew by records that end at log offset ``end``."""
@@ -44,19 +52,31 @@ class Changes:
         if touched:
             self._waiting.append((end, _Sequences(touched)))
 
-    def changed(self, end: int, rows: list[Row]) -> None:
-        """A control record that ends at ``end`` changed some rows."""
+    def changed(self, end: int, control: Control, rows: list[Row]) -> None:
+        """A control record that ends at ``end`` changed some rows, and perhaps the delivery."""
+        self._waiting.append((end, control))
         if rows:
             self._waiting.append((end, rows))
+
+    def was_placed(self, end: int, record: PlacedRecord) -> None:
+        """A record that is no plain message ends at ``end``."""
+        self._waiting.append((end, record))
 
     def take(self, confirmed: int) -> Iterable[tuple[bytes, Row]]:
         """The rows as the records up to ``confirmed`` left them, each once; they wait no longer."""
         rows: dict[bytes, Row] = {}
         ranges: dict[QueueKey, _QueueRange] = {}
         pages: dict[tuple[tuple[int, int, int], int], Touched] = {}
+        touches: set[Touch] = set()
         waiting = self._waiting
         while waiting and waiting[0][0] <= confirmed:
             change = waiting.popleft()[1]
+            if isinstance(change, Control):
+                touches.update(self._confirmed.apply(change))
+                continue
+            if isinstance(change, PlacedRecord):
+                touches.update(self._confirmed.place(change))
+                continue
             if isinstance(change, _QueueRange):
                 ranges[change.key] = change
                 continue
@@ -77,5 +97,8 @@ class Changes:
             rows[row_key(row)] = row
         for touched in pages.values():
             row = runs_row(touched)
+            rows[row_key(row)] = row
+        for touch in touches:
+            row = self._confirmed.row(touch)
             rows[row_key(row)] = row
         return rows.items()

@@ -13,7 +13,8 @@ from litemq.proto.control_pb2 import Row
 from litemq.storage.files import Disk
 from litemq.storage.state.changes import Changes
 from litemq.storage.state.database import StateDatabase, StoredState
-from litemq.storage.state.machine import FIRST_FREE_TOPIC_ID, State
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
+from litemq.storage.state.machine import State
 from litemq.storage.state.rows import row_key
 
 __all__ = ["StateKeeper"]

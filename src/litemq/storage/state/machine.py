@@ -1,4 +1,4 @@
-"""What a broker knows besides its messages: topics, queues, the offsets of groups and the sequences of producers.
+"""What a broker knows besides its messages: topics, queues, what groups have done and what producers have sent.
 
 A pure state machine: each change is a record in the log first, and taking it in is all that happens here. The same records give the same
 state, whoever applies them and whenever; ``rows`` is the whole of it, for a snapshot.
@@ -7,53 +7,48 @@ state, whoever applies them and whenever; ``rows`` is the whole of it, for a sna
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from litemq.proto.control_pb2 import Control, GroupOffset, Queue, Row, Topic
+from litemq.proto.control_pb2 import Control, Queue, Row, Topic
+from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, TopicFacts
 from litemq.storage.state.producers import Producers, runs_row
 
-__all__ = ["CONTROL_TOPIC", "CONTROL_TOPIC_ID", "FIRST_FREE_TOPIC_ID", "QueueKey", "State", "TopicFacts"]
-
-CONTROL_TOPIC = "LITEMQ_SYS_CONTROL"
-CONTROL_TOPIC_ID = 1
-FIRST_FREE_TOPIC_ID = 16  # those below are the broker's own, the same in every log
-
-
-class TopicFacts(NamedTuple):
-    """A topic and how many queues it has."""
-
-    topic_id: int
-    name: str
-    queues: int
-    deleted: bool = False
-
-
-class QueueKey(NamedTuple):
-    """A queue of this log."""
-
-    topic_id: int
-    queue_id: int
+__all__ = ["State"]
 
 
 class State:
     """Everything that control records have said so far, each queue's range, and what producers have sent."""
 
     def __init__(self) -> None:
-        self.topics: dict[int, TopicFacts] = {CONTROL_TOPIC_ID: TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1)}
+        self.topics: dict[int, TopicFacts] = {facts.topic_id: facts for facts in SYSTEM_TOPICS}
         # For each name the latest topic that had it, deleted or not.
-        self.topic_ids: dict[str, int] = {CONTROL_TOPIC: CONTROL_TOPIC_ID}
+        self.topic_ids: dict[str, int] = {facts.name: facts.topic_id for facts in SYSTEM_TOPICS}
         self.least: dict[QueueKey, int] = {}
         self.next: dict[QueueKey, int] = {}
-        self.group_offsets: dict[tuple[str, QueueKey], int] = {}
         self.producers = Producers()
+        self.delivery = Delivery()
 
     @property
     def free_topic_id(self) -> int:
         """The number that a topic created now gets: never one that was used before, while its topic is known."""
         return max(FIRST_FREE_TOPIC_ID - 1, *self.topics) + 1
 
+    @property
+    def group_offsets(self) -> dict[tuple[str, QueueKey], int]:
+        """How far groups have come in queues."""
+        return self.delivery.progress.offsets
+
     def apply(self, control: Control) -> list[Row]:
-        """Take in one change; returns the rows that are different now."""
+        """Take in one change; returns the rows that are different now, but for those of the delivery."""
+        rows = self._apply(control)
+        self.delivery.apply(control)
+        return rows
+
+    def place(self, record: PlacedRecord) -> None:
+        """Take in a record that is no plain message; its queue has grown already."""
+        self.delivery.place(record)
+
+    def _apply(self, control: Control) -> list[Row]:
         match control.WhichOneof("change"):
             case "topic_created":
                 continued = self._continue_queues(control.topic_created.topic)
@@ -65,10 +60,12 @@ class State:
                     return []
                 self.topics[facts.topic_id] = facts._replace(deleted=True)
                 return [self._topic_row(facts.topic_id), *map(runs_row, self.producers.forget_topic(facts.topic_id))]
-            case "offsets_committed":
-                for offset in control.offsets_committed.offsets:
-                    self._put_offset(offset)
-                return [Row(group_offset=offset) for offset in control.offsets_committed.offsets]
+            case "topic_changed":
+                changed = control.topic_changed.topic
+                if changed.topic_id not in self.topics:
+                    return []
+                self.topics[changed.topic_id] = TopicFacts.of(changed)
+                return [self._topic_row(changed.topic_id)]
             case "retention_crossed":
                 keys = [QueueKey(queue.topic_id, queue.queue_id) for queue in control.retention_crossed.queues]
                 for key, queue in zip(keys, control.retention_crossed.queues, strict=True):
@@ -99,15 +96,11 @@ class State:
         return continued
 
     def _put_topic(self, topic: Topic) -> None:
-        self.topics[topic.topic_id] = TopicFacts(topic.topic_id, topic.name, topic.queues, topic.deleted)
+        self.topics[topic.topic_id] = TopicFacts.of(topic)
         self.topic_ids[topic.name] = max(topic.topic_id, self.topic_ids.get(topic.name, 0))
 
-    def _put_offset(self, offset: GroupOffset) -> None:
-        self.group_offsets[offset.group, QueueKey(offset.topic_id, offset.queue_id)] = offset.offset
-
     def _topic_row(self, topic_id: int) -> Row:
-        facts = self.topics[topic_id]
-        return Row(topic=Topic(topic_id=topic_id, name=facts.name, queues=facts.queues, deleted=facts.deleted))
+        return Row(topic=self.topics[topic_id].told())
 
     def queue_row(self, key: QueueKey) -> Row:
         return Row(queue=Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=self.least[key], next=self.next[key]))
@@ -116,18 +109,17 @@ class State:
         """As it is now, to be told in a snapshot while this one goes on."""
         other = State()
         other.topics, other.topic_ids = dict(self.topics), dict(self.topic_ids)
-        other.least, other.next, other.group_offsets = dict(self.least), dict(self.next), dict(self.group_offsets)
+        other.least, other.next = dict(self.least), dict(self.next)
         other.producers = self.producers.copy()
+        other.delivery = self.delivery.copy()
         return other
 
     def rows(self) -> Iterator[Row]:
         """All of it, in one order whatever the order in which it came."""
         yield from map(self._topic_row, sorted(self.topics))
         yield from map(self.queue_row, sorted(self.next))
-        for group, key in sorted(self.group_offsets):
-            offset = self.group_offsets[group, key]
-            yield Row(group_offset=GroupOffset(group=group, topic_id=key.topic_id, queue_id=key.queue_id, offset=offset))
         yield from self.producers.rows()
+        yield from self.delivery.rows()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Row]) -> State:
@@ -139,8 +131,8 @@ class State:
                 case "queue":
                     key = QueueKey(row.queue.topic_id, row.queue.queue_id)
                     state.least[key], state.next[key] = row.queue.least, row.queue.next
-                case "group_offset":
-                    state._put_offset(row.group_offset)
                 case "producer_runs":
                     state.producers.put(row.producer_runs)
+                case _:
+                    state.delivery.put(row)
         return state

@@ -13,6 +13,7 @@ _TOPIC: Final = struct.Struct(">cI")
 _QUEUE: Final = struct.Struct(">cII")
 _OFFSET: Final = struct.Struct(">cII")
 _RUNS: Final = struct.Struct(">cQIIQ")
+_PENDING: Final = struct.Struct(">cq")
 
 
 def row_key(row: Row) -> bytes:
@@ -28,10 +29,40 @@ def row_key(row: Row) -> bytes:
         case "producer_runs":
             runs = row.producer_runs
             return _RUNS.pack(b"p", runs.producer_id, runs.topic_id, runs.queue_id, runs.first)
+        case "leases":
+            return _QUEUE.pack(b"l", row.leases.topic_id, row.leases.queue_id) + row.leases.group.encode()
+        case "waiting_try":
+            return _PENDING.pack(b"r", row.waiting_try.predecessor) + row.waiting_try.group.encode()
+        case "dead_letters":
+            return _QUEUE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id)
+        case "timer":
+            return _PENDING.pack(b"w", row.timer.pending)
+        case "group":
+            return b"n" + row.group.group.encode()
+        case "offsets_reset":
+            return b"o" + row.offsets_reset.group.encode() + b"\0" + row.offsets_reset.reset_id.encode()
+        case "fired_through":
+            return b"f"
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
 
 def is_gone(row: Row) -> bool:
     """Whether a row says that its fact is none any more."""
-    return row.HasField("producer_runs") and not row.producer_runs.lengths
+    match row.WhichOneof("row"):
+        case "producer_runs":
+            return not row.producer_runs.lengths
+        case "leases":
+            return not (row.leases.done or row.leases.grants)
+        case "waiting_try":
+            return row.waiting_try.gone
+        case "dead_letters":
+            return not row.dead_letters.log_offset_steps
+        case "timer":
+            return row.timer.gone
+        case "group":
+            return row.group.gone
+        case "offsets_reset":
+            return not row.offsets_reset.after
+        case _:
+            return False

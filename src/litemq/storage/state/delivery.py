@@ -1,0 +1,101 @@
+"""What groups have done, and what is held for later: a state machine made of parts.
+
+Each part sees every control record, and every record that is not a plain message of a producer, in the order of the log. It is a function
+of them and of nothing else: whoever applies the same records has the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, Self
+
+from litemq.proto.control_pb2 import Control, Row
+from litemq.storage.state.progress import Progress
+from litemq.types import RecordKind
+
+__all__ = ["Delivery", "Part", "PlacedRecord", "Touch"]
+
+# What a change touched: the name of the part's row, and what tells it from others.
+Touch = tuple[object, ...]
+
+_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+class PlacedRecord(NamedTuple):
+    """A record that the broker placed, as far as the parts want to know it. Only a dead letter's properties come along."""
+
+    log_offset: int
+    kind: RecordKind
+    origin: int
+    topic_id: int
+    queue_id: int
+    queue_offset: int
+    consume_count: int
+    delay_time: int
+    size: int
+    store_timestamp: int
+    properties: Mapping[str, str] = _NO_PROPERTIES
+
+
+class Part(Protocol):
+    """One part of the machine."""
+
+    def apply(self, control: Control) -> list[Touch]:
+        """Take in a change; returns which rows are different now."""
+
+    def place(self, record: PlacedRecord) -> list[Touch]:
+        """Take in a record; returns which rows are different now."""
+
+    def row(self, touch: Touch) -> Row | None:
+        """The row that a touch names, as it is now; one that says that it is gone, where there is none any more; ``None``: not mine."""
+
+    def rows(self) -> Iterator[Row]:
+        """All of it, in one order whatever the order in which it came."""
+
+    def put(self, row: Row) -> bool:
+        """Take in a row of a snapshot, unless it is another part's."""
+
+    def copy(self) -> Self:
+        """As it is now, while this one goes on."""
+
+
+class Delivery:
+    """All parts together."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+
+    def _parts(self) -> tuple[Part, ...]:
+        return (self.progress,)
+
+    def apply(self, control: Control) -> list[Touch]:
+        """Take in a change."""
+        return [touch for part in self._parts() for touch in part.apply(control)]
+
+    def place(self, record: PlacedRecord) -> list[Touch]:
+        """Take in a record that is no plain message."""
+        return [touch for part in self._parts() for touch in part.place(record)]
+
+    def row(self, touch: Touch) -> Row:
+        """The row that a touch names, as it is now."""
+        for part in self._parts():
+            row = part.row(touch)
+            if row is not None:
+                return row
+        raise ValueError(f"nobody knows {touch}")
+
+    def rows(self) -> Iterator[Row]:
+        """All of it, part after part."""
+        for part in self._parts():
+            yield from part.rows()
+
+    def put(self, row: Row) -> bool:
+        """Take in a row of a snapshot, unless it is none of the parts'."""
+        return any(part.put(row) for part in self._parts())
+
+    def copy(self) -> Delivery:
+        """As it is now, while this one goes on."""
+        other = Delivery()
+        other.progress = self.progress.copy()
+        return other
