@@ -16,9 +16,12 @@ from google.protobuf.message import DecodeError, Message
 
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.dead_letter_requests import DeadLetterRequests
 from litemq.broker.groups import Groups
+from litemq.broker.letters import Letters
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
+from litemq.broker.redrive import Redriving
 from litemq.broker.sending import Request, Sending
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
@@ -74,6 +77,9 @@ class Broker:
         self._groups = Groups(store)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
+        letters = Letters(store)
+        self._redriving = Redriving(store, letters, clock, self._lookups, self._pulling.grown)
+        dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
         self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
@@ -87,6 +93,7 @@ class Broker:
             Opcode.DELETE_TOPIC: self._delete_topic,
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
+            **dead_letter_requests.handlers,
         }
 
     @property
@@ -140,6 +147,7 @@ class Broker:
         """Answer those who wait; the store is its owner's to close."""
         self._sending.close()
         self._pulling.close()
+        self._redriving.close()
         for task in self._tasks:
             task.cancel()
         self._lookups.shutdown(wait=False, cancel_futures=True)

@@ -20,6 +20,7 @@ from litemq.client.config import (
     durability_level,
 )
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
@@ -29,7 +30,7 @@ from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
-from litemq.types import BodyCodec, Durability, check_name
+from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
 
@@ -346,7 +347,7 @@ class AsyncClient:
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
-        reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
+        reader = Reader(self._opened(), check_readable(topic), self.config, self._serializers, start=start, follow=follow)
         self._keep(reader)
         return reader
 
@@ -371,6 +372,10 @@ class AsyncClient:
         if not self._subscriptions:
             raise InvalidArgumentError('nothing to run: write @mq.subscriber("topic", group_id="…") above a function first')
         await run_subscriptions(self.consumer, self._subscriptions, self.config.shutdown_timeout_ms / 1000)
+
+    def dead_letters(self, topic_or_group: str) -> DeadLetters:
+        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
 
     @property
     def admin(self) -> AsyncAdmin:

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.types import BodyCodec, Durability
 
-__all__ = ["Backend", "BrokerFact", "Post", "Pulled", "QueueFact", "TopicFact"]
+__all__ = ["Backend", "BrokerFact", "Post", "Pulled", "QueueFact", "TopicFact", "WhyFact"]
 
 
 class QueueFact(NamedTuple):
@@ -46,6 +47,17 @@ class Pulled(NamedTuple):
     records: bytes
     next_offset: int
     damaged: str  # what could not be read, and was passed by; mostly empty
+
+
+class WhyFact(NamedTuple):
+    """What one broker says about a message and a group: a verdict in a word, a sentence, what to do, and what it knows besides."""
+
+    broker: str
+    verdict: str
+    topic: str  # empty where it has no such message
+    sentence: str
+    advice: str
+    facts: tuple[str, ...]
 
 
 # Topic, body, codec, content type, tags, keys, properties, ordering key, durability (None: the broker's default).
@@ -122,4 +134,13 @@ class Backend(Protocol):
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         """The first offset of a queue that was stored at a time or later."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetterBackend:
+        """What has died."""
+        ...
+
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
+        """Why a group has not consumed a message, says each broker that may know."""
         ...

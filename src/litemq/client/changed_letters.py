@@ -28,10 +28,8 @@ _AT_ONCE_BYTES: Final = 1 << 20
 def changed_record(letter: DeadLetter, change: object, serializers: Serializers, expire_at: int) -> bytes:
     """The record that goes on instead of the one that died: its id and its priority stay, and all that the change does not name."""
     message = letter.message
-    if isinstance(change, OutgoingMessage):
-        outgoing = change
-    else:
-        outgoing = OutgoingMessage(change, message.tags, message.keys, message.properties)
+    whole = OutgoingMessage(change, message.tags, message.keys, message.properties)
+    outgoing = change if isinstance(change, OutgoingMessage) else whole
     properties = dict(outgoing.properties)
     if change is letter:
         body = message.body

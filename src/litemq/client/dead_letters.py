@@ -110,7 +110,7 @@ class DeadLetters:
         transform: Transform | None = None,
         ttl: float | timedelta | None = None,
     ) -> Redrive:
-        """Send those that fit on to their topic, where every group gets them again; await ``wait()`` of what is returned.
+        """Send those that fit on to their topic, where every group gets them again. It goes on by itself; ``wait()`` waits for its end.
 
         Undecodable ones stay, unless they are named. What lived too long needs a new ``ttl``, or a transform, else it would die at once.
         ``transform`` is called with each letter and gives the new body, an ``OutgoingMessage``, the letter itself if nothing is to be changed,
@@ -129,9 +129,7 @@ class DeadLetters:
         for broker, topic in places:
             selected = _of_group(selection, group)
             if transform is None:
-                started = await self._letters.begin(
-                    broker, topic, selected, messages_per_s=messages_per_s, dry_run=dry_run, drop=False
-                )
+                started = await self._letters.begin(broker, topic, selected, messages_per_s=messages_per_s, dry_run=dry_run, drop=False)
                 parts.append(BrokerRedrive(self._letters, broker, started.redrive_id))
             else:
                 letters = self._read(broker, topic, selected, whole=True)

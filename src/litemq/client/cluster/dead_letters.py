@@ -61,7 +61,9 @@ class ClusterDeadLetters:
 
     async def cancel(self, broker: str, redrive_id: int) -> RedriveProgress:
         request = FollowRedriveRequest(redrive_id=redrive_id)
-        return _progress(RedriveAnswer.FromString((await self._ask(broker, Opcode.CANCEL_REDRIVE, request.SerializeToString(), b"", 0)).header))
+        return _progress(
+            RedriveAnswer.FromString((await self._ask(broker, Opcode.CANCEL_REDRIVE, request.SerializeToString(), b"", 0)).header)
+        )
 
     async def send_on(self, broker: str, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
         request = RedriveRecordsRequest(topic=topic, log_offsets=log_offsets)
