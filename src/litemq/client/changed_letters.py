@@ -84,6 +84,7 @@ class ChangedRedrive:
         self._dry_run = dry_run
         self._progress = RedriveProgress("running")
         self._waiting: list[tuple[int, bytes]] = []
+        self._sending: asyncio.Future[list[bool]] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"litemq redrives {topic}")
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # whoever follows it is told
 
@@ -98,6 +99,9 @@ class ChangedRedrive:
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))
+            if self._sending is not None:  # it was on its way: what became of it counts
+                self._settle(await self._sending)
+            self._progress = self._progress._replace(state="cancelled")
         return self._progress
 
     async def _run(self) -> None:
@@ -109,10 +113,7 @@ class ChangedRedrive:
                     await self._send_on()
             await self._send_on()
             self._progress = self._progress._replace(state="done", letters=self._progress.examined)
-        except asyncio.CancelledError:
-            self._progress = self._progress._replace(state="cancelled")
-            raise
-        except BaseException as error:
+        except Exception as error:
             self._progress = self._progress._replace(state="failed", problem=f"{type(error).__name__}: {error}")
             raise
 
@@ -139,7 +140,11 @@ class ChangedRedrive:
         if not waiting:
             return
         log_offsets, records = zip(*waiting, strict=True)
-        done = await self._backend.send_on(self._broker, self._topic, log_offsets, b"".join(records))
-        self._count(done=sum(done), gone=len(done) - sum(done))
+        self._sending = asyncio.ensure_future(self._backend.send_on(self._broker, self._topic, log_offsets, b"".join(records)))
+        self._settle(await asyncio.shield(self._sending))
         if self._messages_per_s:
-            await asyncio.sleep(len(done) / self._messages_per_s)
+            await asyncio.sleep(len(waiting) / self._messages_per_s)
+
+    def _settle(self, done: list[bool]) -> None:
+        self._sending = None
+        self._count(done=sum(done), gone=len(done) - sum(done))

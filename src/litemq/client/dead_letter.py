@@ -25,7 +25,10 @@ class DeadLetter:
         self.broker = broker
         self.topic = topic
         self._fact = fact
-        self._message, self._priority, self._stack = whole or (None, 0, "")
+        self._message: Message | None = None
+        self._priority, self._stack = 0, ""
+        if whole is not None:
+            self._message, self._priority, self._stack = whole
 
     @property
     def message_id(self) -> str:

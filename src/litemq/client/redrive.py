@@ -67,6 +67,15 @@ def together(parts: Sequence[RedriveProgress]) -> RedriveProgress:
     """Several brokers' progress as one."""
     if not parts:
         return RedriveProgress("done")
-    state = min((part.state for part in parts), key=_STATES.index)
-    numbers = [sum(column) for column in zip(*(part[1:-1] for part in parts), strict=True)]
-    return RedriveProgress(state, *numbers, problem="; ".join(sorted({part.problem for part in parts if part.problem})))
+    return RedriveProgress(
+        min((part.state for part in parts), key=_STATES.index),
+        sum(part.letters for part in parts),
+        sum(part.examined for part in parts),
+        sum(part.selected for part in parts),
+        sum(part.done for part in parts),
+        sum(part.gone for part in parts),
+        sum(part.expired for part in parts),
+        sum(part.damaged for part in parts),
+        sum(part.skipped for part in parts),
+        "; ".join(sorted({part.problem for part in parts if part.problem})),
+    )
