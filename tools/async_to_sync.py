@@ -26,13 +26,15 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
+from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
+from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
@@ -46,14 +48,14 @@ from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
+from litemq.errors import LiteMQError
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
-
-HandlerT = TypeVar("HandlerT", bound=Callable[["SyncMessage"], object])
 '''
 
 NAMES = {
@@ -101,6 +103,9 @@ OPENING = """
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def _wrap(self, message: Message) -> SyncMessage:
+        return SyncMessage(message, self._thread)
 """
 
 # Messages are fetched from the other thread many at once. Whoever stops, from any thread, gets none of those that wait here.
@@ -137,14 +142,6 @@ BODIES = {
             self._thread.run(self._wrapped.close())
         finally:
             self._thread.stop()""",
-    "Client.subscriber": """
-        subscribe = self._wrapped.subscriber({arguments})
-
-        def wrap(handler: HandlerT) -> HandlerT:
-            subscribe(lambda message: handler(SyncMessage(message, self._thread)))
-            return handler
-
-        return wrap""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,
@@ -152,9 +149,17 @@ BODIES = {
     "SyncConsumer.close": CLOSE,
     "SyncReader.close": CLOSE,
     "SyncMessage.process": """
-        yield self
-        if not self.is_settled:
-            self.ack()""",
+        processing = self._wrapped.process({arguments})
+        self._thread.run(processing.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            if not self._thread.run(processing.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            self._thread.run(processing.__aexit__(None, None, None))""",
+    "SyncMessage.release": """
+        self._thread.call(self._wrapped.release)""",
 }
 
 
@@ -165,6 +170,7 @@ class Source(NamedTuple):
     name: str
     bases: tuple[str, ...] = ()
     added: str = ""
+    inherits: str = ""  # what is not generated
 
 
 SOURCES = [
@@ -174,7 +180,7 @@ SOURCES = [
     Source("admin.py", "AsyncAdmin"),
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
-    Source("async_client.py", "AsyncClient", (), OPENING),
+    Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
 WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncRedrive")
 
@@ -201,7 +207,7 @@ def _find(file: str, name: str) -> ast.ClassDef:
 def _class(source: Source) -> str:
     node = _find(source.file, source.name)
     name = NAMES[source.name]
-    parts = [f'\n\nclass {name}:\n    """{_docstring(node)}"""\n']
+    parts = [f'\n\nclass {name}{f"({source.inherits})" if source.inherits else ""}:\n    """{_docstring(node)}"""\n']
     if source.name == "AsyncClient":
         parts.append(_client_init(node))
     else:

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+    from litemq.client.middleware import Middleware
+    from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
     from litemq.errors import LiteMQError
 
@@ -20,7 +22,9 @@ __all__ = [
     "ClientConfig",
     "LiteMQError",
     "Message",
+    "Middleware",
     "OutgoingMessage",
+    "Plugin",
     "Retry",
     "RetryPolicy",
     "SendReceipt",
@@ -35,7 +39,9 @@ _PLACES = {
     "ClientConfig": "litemq.client.config",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
+    "Middleware": "litemq.client.middleware",
     "OutgoingMessage": "litemq.client.messages",
+    "Plugin": "litemq.client.plugins",
     "Retry": "litemq.client.retry_policy",
     "RetryPolicy": "litemq.client.retry_policy",
     "SendReceipt": "litemq.client.messages",

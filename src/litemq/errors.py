@@ -30,14 +30,17 @@ The tree (a test holds it equal to the classes below)::
     │   │   └── QuotaExceededError
     │   ├── SequenceGapError
     │   ├── NotGroupMemberError
-    │   └── OffsetExpiredError
+    │   ├── OffsetExpiredError
+    │   └── LeaseLostError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
         ├── BufferFullError
         ├── AlreadySettledError
         ├── SerializationError
-        └── ClientClosedError
+        ├── ClientClosedError
+        ├── HandlerTimeoutError
+        └── HandlerStuckError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -61,7 +64,10 @@ __all__ = [
     "CorruptStoreError",
     "DiskFullError",
     "FilterSyntaxError",
+    "HandlerStuckError",
+    "HandlerTimeoutError",
     "InvalidArgumentError",
+    "LeaseLostError",
     "LiteMQError",
     "MissingExtraError",
     "NetworkError",
@@ -324,6 +330,12 @@ class OffsetExpiredError(BrokerError):
     retriable = True
 
 
+class LeaseLostError(BrokerError):
+    """A message was settled or extended after its lease had ended: others may have it by now. Take a longer lease, or ``process()``, which renews it."""
+
+    code = 47
+
+
 class ClientError(LiteMQError):
     """The client could not do what was asked of it, before or after talking to a broker. The message says what to do."""
 
@@ -351,7 +363,7 @@ class BufferFullError(ClientError):
 
 
 class AlreadySettledError(ClientError):
-    """A message was acknowledged twice. Settle it once, by hand or with ``process()``."""
+    """A message was settled twice. Settle it once, by hand or with ``process()``."""
 
     code = 55
 
@@ -366,3 +378,15 @@ class ClientClosedError(ClientError):
     """The client was closed, or never opened: use it inside ``with`` or ``async with``."""
 
     code = 57
+
+
+class HandlerTimeoutError(ClientError):
+    """A handler ran longer than its ``time_limit``: this try has failed. Make it quicker, or raise the limit."""
+
+    code = 62
+
+
+class HandlerStuckError(ClientError):
+    """Handlers overran their time limit and could not be stopped. Replace the process; ``litemq worker`` does so by itself."""
+
+    code = 63

@@ -149,7 +149,7 @@ async def test_settling_that_is_not_there_yet(engine: Engine, topic: str, settle
     async with engine.client() as mq:
         await mq.send(topic, b"x")
         (message,) = await mq.receive(topic, group_id="g", wait=5)
-        with pytest.raises(UnsupportedFeatureError, match="not in this version"):
+        with pytest.raises(UnsupportedFeatureError):
             await settle(message)
         assert not message.is_settled
         await message.ack()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self
 
 from litemq.client.admin import AsyncAdmin
+from litemq.client.app import AsyncApp
 from litemq.client.backend import Backend
 from litemq.client.config import (
     ClientConfig,
@@ -23,9 +24,10 @@ from litemq.client.consumer import Consumer
 from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+from litemq.client.middleware import Middleware, around_sending
 from litemq.client.reader import Reader, Start
 from litemq.client.serializers import Serializer, Serializers
-from litemq.client.subscriptions import Subscription, run_subscriptions
+from litemq.client.subscription import Subscription
 from litemq.client.times import seconds, to_ms
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
@@ -38,10 +40,8 @@ _NO_CODEC: Final = BodyCodec.NONE
 _CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
 
-HandlerT = TypeVar("HandlerT", bound=Callable[[Message], object])
 
-
-class AsyncClient:
+class AsyncClient(AsyncApp):
     """``async with AsyncClient("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
 
     def __init__(
@@ -76,6 +76,7 @@ class AsyncClient:
         shutdown_timeout_ms: int = 30_000,
         serializers: Mapping[str, Serializer] | None = None,
     ) -> None:
+        super().__init__()
         self.config = ClientConfig(
             client_id=client_id,
             durability=durability,
@@ -110,7 +111,7 @@ class AsyncClient:
         self._engine: Backend | None = None
         self._feeds: list[Feed] = []
         self._receiving: dict[tuple[str, str], Consumer] = {}
-        self._subscriptions: list[Subscription] = []
+        self._seen = False  # by layers or plug-ins, whatever is sent
         self._codec = _CODECS[compression_type]
         self._level = _LEVELS[durability]
         # Bytes stay as they are: what most messages are, and what must cost least.
@@ -128,6 +129,9 @@ class AsyncClient:
                 await engine.close(0)
                 raise
             self._engine = engine
+            self._plugins.load()
+            self._see_sending()
+            await self._plugins.startup(self)
         return self
 
     async def close(self) -> None:
@@ -135,6 +139,7 @@ class AsyncClient:
         engine = self._engine
         if engine is None:
             return
+        await self._plugins.shutdown(self)
         within = self.config.shutdown_timeout_ms / 1000
         until = asyncio.get_running_loop().time() + within
         with contextlib.suppress(TimeoutError):
@@ -181,6 +186,8 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
+        if self._seen:
+            return await self._send_seen(engine, topic, OutgoingMessage(body, tags, keys, properties or {}, ordering_key), durability)
         while True:
             try:
                 if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
@@ -211,6 +218,9 @@ class AsyncClient:
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
             _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
+        if self._seen:
+            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key)
+            return asyncio.ensure_future(self._send_seen(engine, topic, message, durability))
         if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
             return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
@@ -223,7 +233,10 @@ class AsyncClient:
         waiting: list[asyncio.Future[SendReceipt]] = []
         for message in messages:
             each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            waiting.append(await self._post_patiently(engine, topic, each, durability))
+            if self._seen:
+                waiting.append(asyncio.ensure_future(self._send_seen(engine, topic, each, durability)))
+            else:
+                waiting.append(await self._post_patiently(engine, topic, each, durability))
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         if len(receipts) < len(outcomes):
@@ -246,6 +259,20 @@ class AsyncClient:
                 refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
                 refused.set_exception(reason)
                 return refused
+
+    def _see_sending(self) -> None:
+        """Find out whether anybody wants to see what is sent: if not, nothing is slower for it."""
+        self._seen = self._plugins.hears_sending or any(type(layer).publish is not Middleware.publish for layer in self._layers)
+
+    async def _send_seen(self, engine: Backend, topic: str, message: OutgoingMessage, durability: DurabilityName | None) -> SendReceipt:
+        """Send a message through the layers, and tell the plug-ins."""
+
+        async def post(topic: str, message: OutgoingMessage) -> SendReceipt:
+            receipt = await (await self._post_patiently(engine, topic, message, durability))
+            self._plugins.produced(topic, message, receipt)
+            return receipt
+
+        return await around_sending(self._layers, post)(topic, message)
 
     async def flush(self) -> None:
         """Wait until everything that was sent before is stored or has failed."""
@@ -356,22 +383,9 @@ class AsyncClient:
         self._feeds = [each for each in self._feeds if not each.is_closed]
         self._feeds.append(feed)
 
-    def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is awaited."""
-        check_name(topic)
-        check_name(group_id, "group")
-
-        def subscribe(handler: HandlerT) -> HandlerT:
-            self._subscriptions.append(Subscription(topic, group_id, handler))
-            return handler
-
-        return subscribe
-
-    async def run(self) -> None:
-        """Call the subscribers until SIGINT or SIGTERM comes, or one of them raises. A message is acknowledged when its handler returns."""
-        if not self._subscriptions:
-            raise InvalidArgumentError('nothing to run: write @mq.subscriber("topic", group_id="…") above a function first')
-        await run_subscriptions(self.consumer, self._subscriptions, self.config.shutdown_timeout_ms / 1000)
+    def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:  # noqa: ARG002
+        """What a handler is called with."""
+        return self.consumer(subscription.topic, group_id=subscription.group_id)
 
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""

@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
+from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.types import BodyCodec, Durability
 
-__all__ = ["Backend", "BrokerFact", "Post", "Pulled", "QueueFact", "TopicFact", "WhyFact"]
+__all__ = ["Backend", "BrokerFact", "Granted", "LeaseTerms", "Post", "Pulled", "QueueFact", "TopicFact", "WhyFact"]
 
 
 class QueueFact(NamedTuple):
@@ -58,6 +59,24 @@ class WhyFact(NamedTuple):
     sentence: str
     advice: str
     facts: tuple[str, ...]
+
+
+class LeaseTerms(NamedTuple):
+    """What messages are leased, and how."""
+
+    lease_ms: int
+    max_retries: int  # what was tried more often goes to the dead letters
+    from_latest: bool = False  # where the group has never been before, it begins with what comes next
+    filter: str = ""
+    filter_is_sql: bool = False
+
+
+class Granted(NamedTuple):
+    """Stored records under one lease, and for each of them which try this is."""
+
+    records: bytes
+    token: int
+    counts: list[int]
 
 
 # Topic, body, codec, content type, tags, keys, properties, ordering key, durability (None: the broker's default).
@@ -112,6 +131,22 @@ class Backend(Protocol):
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         """How far a group has come in queues of one broker."""
+        ...
+
+    async def lease(
+        self, broker: str, topic: str, group: str, terms: LeaseTerms, *, max_messages: int, max_bytes: int, wait_ms: int
+    ) -> Granted:
+        """Messages that are this client's for a while; waits where there are none."""
+        ...
+
+    async def settle(
+        self, broker: str, topic: str, group: str, acked: list[LeasedOffsets], failed: list[FailedDelivery], *, consumer: str
+    ) -> list[Unsettled]:
+        """What became of messages; returns those that could not be settled."""
+        ...
+
+    async def extend(self, broker: str, topic: str, group: str, lease_ms: int, leases: list[LeasedOffsets]) -> list[Unsettled]:
+        """Keep messages for so long from now; returns those that could not be kept."""
         ...
 
     # Looking after it

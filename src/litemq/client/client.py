@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
+from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
+from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
@@ -27,18 +29,18 @@ from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
+from litemq.errors import LiteMQError
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
 
-HandlerT = TypeVar("HandlerT", bound=Callable[["SyncMessage"], object])
-
 
 class SyncMessage:
-    """A message as it was received. Settle it once: with ``ack``, or by leaving ``process`` without an error."""
+    """A message as it was received. Settle it once: with ``ack``, ``nack`` or ``reject``, or by leaving ``process``."""
 
     def __init__(self, wrapped: Message, thread: LoopThread) -> None:
         self._wrapped = wrapped
@@ -106,34 +108,74 @@ class SyncMessage:
         return self._wrapped.queue_offset
 
     @property
+    def attempt(self) -> int:
+        """Which try this is for the group, 1 being the first."""
+        return self._wrapped.attempt
+
+    @property
+    def undecodable(self) -> LiteMQError | None:
+        """Why its ``value`` cannot be read, once somebody has tried."""
+        return self._wrapped.undecodable
+
+    @property
+    def size(self) -> int:
+        """How many bytes its body has, as it was stored."""
+        return self._wrapped.size
+
+    @property
     def is_settled(self) -> bool:
         return self._wrapped.is_settled
 
     def __repr__(self) -> str:
         return repr(self._wrapped)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its lease ended before it was settled: somebody else may have it by now."""
+        return self._wrapped.is_lost
+
     def ack(self) -> None:
-        """It is done. The group's offset moves on once all messages before it in its queue are, too."""
+        """It is done, and does not come again. Under a lease, this waits until the broker has stored so."""
         self._thread.run(self._wrapped.ack())
 
+    def ack_nowait(self) -> concurrent.futures.Future[None]:
+        """The same without waiting: the future is done when the broker has stored it. What is acknowledged together travels together."""
+        return self._thread.begin(lambda: self._wrapped.ack_nowait())
+
     def nack(self, *, delay: float | timedelta | None = None) -> None:
-        """Not in this version: see the message of the error."""
+        """The try failed: it comes again, at once or after ``delay`` seconds; after too many tries it goes to the dead letters."""
         self._thread.run(self._wrapped.nack(delay=delay))
 
     def reject(self, *, reason: str = "") -> None:
-        """Not in this version: see the message of the error."""
+        """No try will do: straight to the dead letters, where ``reason`` is read by people."""
         self._thread.run(self._wrapped.reject(reason=reason))
 
+    def fail(self, failure: Failure) -> None:
+        """The try failed, and this is all there is to say about it: what ``nack`` and ``reject`` are made of."""
+        self._thread.run(self._wrapped.fail(failure))
+
+    def release(self) -> None:
+        """It was not tried to the end: whoever comes next may have it. Without a lease, whoever reads the queue next."""
+        self._thread.call(self._wrapped.release)
+
     def extend(self, lease: float | timedelta) -> None:
-        """Not in this version: see the message of the error."""
+        """Keep it for ``lease`` seconds from now. While ``process`` runs, that is done by itself."""
         self._thread.run(self._wrapped.extend(lease))
 
     @contextmanager
-    def process(self) -> Iterator[SyncMessage]:
-        """``with message.process():`` acknowledges when the block ends well; an error, or a cancellation, leaves the message as it is."""
-        yield self
-        if not self.is_settled:
-            self.ack()
+    def process(self, ack_policy: AckPolicy | None = None, *, retry: RetryPolicy | None = None) -> Iterator[SyncMessage]:
+        """``with message.process():`` settles it when the block ends, as the ack policy says; by default an error means another try.
+
+        Its lease is renewed until then. Errors go on, but for ``Retry``."""
+        processing = self._wrapped.process(ack_policy, retry=retry)
+        self._thread.run(processing.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            if not self._thread.run(processing.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            self._thread.run(processing.__aexit__(None, None, None))
 
 
 class SyncConsumer:
@@ -435,7 +477,7 @@ class SyncDeadLetters:
         )
 
 
-class Client:
+class Client(SyncApp):
     """``with Client("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
 
     def __init__(
@@ -509,6 +551,9 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def _wrap(self, message: Message) -> SyncMessage:
+        return SyncMessage(message, self._thread)
 
     def open(self) -> Self:
         """Connect. Better: ``async with``, which also closes."""
@@ -648,20 +693,6 @@ class Client:
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> SyncReader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         return SyncReader(self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow)), self._thread)
-
-    def subscriber(self, topic: str, *, group_id: str) -> Callable[[HandlerT], HandlerT]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is called."""
-        subscribe = self._wrapped.subscriber(topic, group_id=group_id)
-
-        def wrap(handler: HandlerT) -> HandlerT:
-            subscribe(lambda message: handler(SyncMessage(message, self._thread)))
-            return handler
-
-        return wrap
-
-    def run(self) -> None:
-        """Call the subscribers until SIGINT or SIGTERM comes, or one of them raises. A message is acknowledged when its handler returns."""
-        self._thread.run(self._wrapped.run())
 
     def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""

@@ -75,6 +75,11 @@ class LoopThread:
 
         return self.run(work())
 
+    def soon(self, function: Callable[[], None]) -> None:
+        """Have a function called on the loop's thread, and do not wait: a signal's handler may do that."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function)
+
     def begin(self, function: Callable[[], asyncio.Future[T]]) -> concurrent.futures.Future[T]:
         """Call a function that returns a future; what it raises is raised here, the rest is in the future."""
         waiter = self.call(function)

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from litemq.client.ack_policy import Failure, Handling
 from litemq.client.acks import AckedOffsets
 from litemq.client.messages import Message
 from litemq.client.serializers import Serializers
-from litemq.errors import UnsupportedFeatureError
-from litemq.format.messages import decode_messages
+from litemq.client.settlements import FailedDelivery, Settlements, place_of
+from litemq.client.settler import Settler
+from litemq.errors import LiteMQError, UnsupportedFeatureError
+from litemq.format.messages import MessageFields, decode_messages
 
 __all__ = ["QueueReader"]
+
+_NONE_LOST: Final[Mapping[Message, LiteMQError]] = MappingProxyType({})
 
 
 class QueueReader:
     """Makes messages of what was pulled, and takes their acknowledgements."""
 
-    __slots__ = ("acks", "broker", "max_body_bytes", "position", "queue_id", "serializers")
+    __slots__ = ("acks", "broker", "handling", "max_body_bytes", "position", "queue_id", "serializers", "settler")
 
-    def __init__(self, broker: str, queue_id: int, start: int, serializers: Serializers, max_body_bytes: int, *, settles: bool) -> None:
+    lost: Mapping[Message, LiteMQError] = _NONE_LOST
+
+    def __init__(
+        self,
+        broker: str,
+        queue_id: int,
+        start: int,
+        serializers: Serializers,
+        max_body_bytes: int,
+        *,
+        settles: bool,
+        settler: Settler | None = None,
+        handling: Handling = Handling(),  # noqa: B008  it cannot be changed
+    ) -> None:
         self.broker = broker
         self.queue_id = queue_id
         self.serializers = serializers
         self.max_body_bytes = max_body_bytes
+        self.handling = handling
+        self.settler = settler
         self.position = start  # the next offset to fetch
         self.acks = AckedOffsets(start) if settles else None
 
@@ -29,18 +54,58 @@ class QueueReader:
         fields = decode_messages(records)
         if fields:
             self.position = fields[-1].queue_offset + 1
-        return [Message(each, self) for each in fields]
-
-    def ack(self, offset: int) -> None:
-        """A message is done."""
-        if self.acks is None:
-            raise UnsupportedFeatureError(
-                "this message was read without a group: there is no offset to move. Use mq.consumer(topic, group_id=…)"
-            )
-        self.acks.ack(offset)
+        return [Message(each, self, each.consume_count + 1) for each in fields]
 
     def skip_to(self, offset: int) -> None:
         """What is below is gone, or was done by another."""
         self.position = max(self.position, offset)
         if self.acks is not None:
             self.acks.skip_to(offset)
+
+    # Settling: what is acknowledged is told with the next commit; a failed try at once, and then it counts as done here.
+
+    def ack(self, message: Message, fields: MessageFields) -> None:  # noqa: ARG002
+        """A message is done."""
+        self._settling().ack(fields.queue_offset)
+
+    def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
+        """A try failed: the broker keeps the message for the next one."""
+        acks = self._settling()
+        if self.settler is None:
+            raise UnsupportedFeatureError(
+                "nack() and reject() of a message that was read from a queue are not in this version: ack() what is done; "
+                "what is not acknowledged comes again"
+            )
+        place = place_of(fields)
+        settlements = self.settler.fail(FailedDelivery(place, 0, message.attempt, failure))
+
+        def kept(outcome: asyncio.Future[None]) -> None:
+            if not outcome.cancelled() and outcome.exception() is None:
+                acks.ack(fields.queue_offset)
+
+        settlements.outcome(place).add_done_callback(kept)
+        return settlements
+
+    def release(self, message: Message, fields: MessageFields) -> bool:  # noqa: ARG002
+        """It stays as it is, and comes again to whoever reads the queue next."""
+        return False
+
+    def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> Awaitable[None]:  # noqa: ARG002
+        """There is no lease here."""
+        raise UnsupportedFeatureError(
+            "this message was read from a queue, which stays with its reader: there is no lease to extend. "
+            "Use mq.receive(…) or mq.consumer(…, mode='lease') for leases"
+        )
+
+    def keep(self, message: Message) -> None:
+        """It stays by itself."""
+
+    def let_go(self, message: Message) -> None:
+        """It stays by itself."""
+
+    def _settling(self) -> AckedOffsets:
+        if self.acks is None:
+            raise UnsupportedFeatureError(
+                "this message was read without a group, where there is nothing to settle. Use mq.consumer(topic, group_id=…), or mq.receive(…)"
+            )
+        return self.acks

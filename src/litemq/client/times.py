@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["seconds", "to_ms"]
+__all__ = ["lease_ms", "seconds", "to_ms"]
+
+_LEAST_LEASE: Final = 0.1
+_LONGEST_LEASE: Final = 12 * 3600.0
 
 
 def seconds(value: float | timedelta, what: str) -> float:
@@ -15,6 +19,16 @@ def seconds(value: float | timedelta, what: str) -> float:
     if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < 1e10:
         raise InvalidArgumentError(f"{what}={value!r}: choose seconds, or a timedelta, from 0 on")
     return float(number)
+
+
+def lease_ms(lease: float | timedelta) -> int:
+    """How long a lease lasts, in milliseconds."""
+    length = seconds(lease, "lease")
+    if not _LEAST_LEASE <= length <= _LONGEST_LEASE:
+        raise InvalidArgumentError(
+            f"lease={lease!r}: choose {_LEAST_LEASE:g} s … {_LONGEST_LEASE / 3600:g} hours; it is renewed while process() runs"
+        )
+    return round(length * 1000)
 
 
 def to_ms(moment: datetime, what: str) -> int:

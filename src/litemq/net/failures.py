@@ -6,7 +6,7 @@ from litemq import errors
 from litemq.errors import LiteMQError, OverloadedError, RemoteError, SequenceGapError
 from litemq.proto.wire_pb2 import Failure
 
-__all__ = ["decode_failure", "encode_failure"]
+__all__ = ["decode_failure", "encode_failure", "error_of"]
 
 
 def encode_failure(error: LiteMQError) -> bytes:
@@ -35,6 +35,12 @@ def decode_failure(header: bytes) -> LiteMQError:
         return cls(failure.message, failure.retry_after_ms)
     if cls is SequenceGapError:
         return SequenceGapError(failure.message, failure.expected_sequence)
+    return error_of(failure.code, failure.message)
+
+
+def error_of(code: int, message: str) -> LiteMQError:
+    """The error with a code, told by its message alone."""
+    cls = _CLASSES.get(code)
     if cls is None or cls.__init__ is not Exception.__init__ or cls is LiteMQError:
-        return RemoteError(failure.code, failure.message)
-    return cls(failure.message)
+        return RemoteError(code, message)
+    return cls(message)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.backend import BrokerFact, Post, Pulled, QueueFact, TopicFact, WhyFact
+from litemq.client.backend import BrokerFact, Granted, LeaseTerms, Post, Pulled, QueueFact, TopicFact, WhyFact
 from litemq.client.channel import Answer, Connect
+from litemq.client.cluster import settling
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
@@ -18,6 +19,7 @@ from litemq.client.config import ClientConfig
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
 from litemq.client.routing import BrokerPlace, Route
+from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.url import parse_addresses
 from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.net.client import Peer
@@ -245,6 +247,24 @@ class ClusterEngine:
     async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
         await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs), vital=True)
+
+    async def lease(
+        self, broker: str, topic: str, group: str, terms: LeaseTerms, *, max_messages: int, max_bytes: int, wait_ms: int
+    ) -> Granted:
+        request = settling.lease_request(topic, group, terms, max_messages=max_messages, max_bytes=max_bytes, wait_ms=wait_ms)
+        patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
+        header, records = await self._link(broker).request(Opcode.LEASE, request, answered_within=patience, vital=True)
+        return settling.granted(header, records)
+
+    async def settle(
+        self, broker: str, topic: str, group: str, acked: list[LeasedOffsets], failed: list[FailedDelivery], *, consumer: str
+    ) -> list[Unsettled]:
+        request = settling.settle_request(topic, group, acked, failed, consumer)
+        return settling.unsettled(await self._ask(broker, Opcode.SETTLE, request, vital=True))
+
+    async def extend(self, broker: str, topic: str, group: str, lease_ms: int, leases: list[LeasedOffsets]) -> list[Unsettled]:
+        request = settling.extend_request(topic, group, lease_ms, leases)
+        return settling.unsettled(await self._ask(broker, Opcode.EXTEND, request, vital=True))
 
     # Looking after it ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,164 @@
+"""The messages of one answer, which are leased together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from litemq.client.ack_policy import Failure, Handling
+from litemq.client.backend import LeaseTerms
+from litemq.client.messages import Message
+from litemq.client.serializers import Serializers
+from litemq.client.settlements import FailedDelivery, LeasedOffsets, Place, Settlements, pack_offsets, place_of
+from litemq.client.settler import Settler
+from litemq.errors import LeaseLostError, LiteMQError
+from litemq.format.messages import MessageFields
+from litemq.types import RecordKind
+
+__all__ = ["Lease"]
+
+_RETRY: Final = RecordKind.RETRY
+
+
+class Lease:
+    """They share a token, and until one of them is extended, a deadline. Knows which of them are settled, in use, or lost."""
+
+    __slots__ = (
+        "_changed",
+        "_kept",
+        "ahead",
+        "broker",
+        "handling",
+        "lost",
+        "max_body_bytes",
+        "open",
+        "owner",
+        "renew_at",
+        "serializers",
+        "settler",
+        "terms",
+        "token",
+        "until",
+    )
+
+    def __init__(
+        self,
+        settler: Settler,
+        token: int,
+        terms: LeaseTerms,
+        handling: Handling,
+        owner: object,
+        serializers: Serializers,
+        max_body_bytes: int,
+        changed: Callable[[], None],
+    ) -> None:
+        self.broker = settler.broker
+        self.settler = settler
+        self.token = token
+        self.terms = terms
+        self.handling = handling
+        self.owner = owner  # whoever asked for them
+        self.serializers = serializers
+        self.max_body_bytes = max_body_bytes
+        self._changed = changed  # called when there is something new to renew
+        self.open: dict[Message, MessageFields] = {}  # those that are not settled
+        self.ahead: dict[Message, None] = {}  # of these, those that wait for somebody to take them
+        self._kept: set[Message] = set()  # and those that are processed now
+        self.lost: dict[Message, LiteMQError] = {}
+        self.until = self.renew_at = 0.0  # by the clock here, from when the answer came: a little late
+
+    def take_in(self, fields: Iterable[MessageFields], counts: Iterable[int], now: float, *, ahead: bool) -> None:
+        """The messages of the answer; ``ahead``: they wait for somebody to take them."""
+        of = {Message(each, self, count): each for each, count in zip(fields, counts, strict=True)}
+        self.open = of
+        if ahead:
+            self.ahead = dict.fromkeys(of)
+        self.extended(now)
+
+    # What a message asks for --------------------------------------------------------------------------------------------------
+
+    def ack(self, message: Message, fields: MessageFields) -> Settlements:
+        self.open.pop(message, None)
+        if fields.kind is _RETRY:
+            return self.settler.ack(0, True, self.token, fields.queue_offset)
+        return self.settler.ack(fields.queue_id, False, self.token, fields.queue_offset)
+
+    def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
+        self.open.pop(message, None)
+        return self.settler.fail(FailedDelivery(place_of(fields), self.token, message.attempt, failure))
+
+    def release(self, message: Message, fields: MessageFields) -> bool:
+        self.fail(message, fields, Failure(max_retries=self.handling.retry.max_retries))
+        return True
+
+    async def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> None:
+        place = place_of(fields)
+        leased = LeasedOffsets(place.queue_id, place.is_retry, self.token, [place.offset, 1])
+        for lost, error in await self.settler.extend(lease_ms, [leased]):
+            self.lose({lost: error})
+        if message in self.lost:
+            raise self.lost[message]
+
+    def keep(self, message: Message) -> None:
+        self._kept.add(message)
+        self._changed()
+
+    def let_go(self, message: Message) -> None:
+        self._kept.discard(message)
+
+    def taken(self, message: Message) -> None:
+        """Somebody took a message that waited: from now on it is theirs to hurry."""
+        self.ahead.pop(message, None)
+
+    # Renewing -----------------------------------------------------------------------------------------------------------------
+
+    def in_use(self) -> Iterator[tuple[Message, MessageFields]]:
+        """Those that are to stay here: not settled, and processed or waiting."""
+        for message in (*self.ahead, *self._kept):
+            fields = self.open.get(message)
+            if fields is not None:
+                yield message, fields
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether something of it is to stay here."""
+        return any(True for _ in self.in_use())
+
+    def renewed_offsets(self) -> list[LeasedOffsets]:
+        """What is to stay here, as a broker is told."""
+        queues: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        for _, fields in self.in_use():
+            queue_id, is_retry, offset = place_of(fields)
+            queues[queue_id, is_retry].append(offset)
+        return [LeasedOffsets(*queue, self.token, pack_offsets(offsets)) for queue, offsets in queues.items()]
+
+    def extended(self, now: float) -> None:
+        """It lasts for its whole length again."""
+        length = self.terms.lease_ms / 1000
+        self.until = now + length
+        self.renew_at = now + length / 2
+
+    def lose(self, errors: Mapping[Place, LiteMQError]) -> None:
+        """The broker gave some to others."""
+        for message, fields in list(self.open.items()):
+            error = errors.get(place_of(fields))
+            if error is not None:
+                self._forget(message)
+                self.lost[message] = error
+
+    def give_back(self, messages: Collection[Message]) -> None:
+        """Whoever comes next may have them; here they are lost."""
+        for message in list(messages):
+            fields = self.open.get(message)
+            if fields is not None:
+                self.release(message, fields)
+                self._forget(message)
+                self.lost[message] = LeaseLostError(
+                    f"message {message.message_id} was given back when its consumer or client was closed: others may have it by now"
+                )
+
+    def _forget(self, message: Message) -> None:
+        self.open.pop(message, None)
+        self.ahead.pop(message, None)
+        self._kept.discard(message)

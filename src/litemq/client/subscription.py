@@ -1,0 +1,102 @@
+"""A handler: the function, the messages that it is called with, and how."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal, TypedDict
+
+from litemq.client.handler_breaker import FailureLimits
+from litemq.client.times import seconds
+from litemq.errors import InvalidArgumentError
+from litemq.types import check_name
+
+__all__ = ["ConsumeMode", "HandlerOptions", "Subscription", "new_subscription"]
+
+ConsumeMode = Literal["queue"]
+_MODES: Final = ("queue",)
+_MOST_AT_ONCE: Final = 10_000
+_TIME_LIMIT_S: Final = 180.0
+
+
+class HandlerOptions(TypedDict, total=False):
+    """What ``@mq.subscriber`` and ``@mq.task`` have in common; durations are seconds, or a timedelta."""
+
+    mode: ConsumeMode
+    concurrency: int  # messages, or batches, at the same time
+    time_limit: float | timedelta | None  # of one call; None: it may take for ever. 180 where nothing is said
+    breaker: FailureLimits | None  # when it is paused; None: never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What one handler was declared with."""
+
+    topic: str
+    group_id: str
+    handler: Callable[[Any], object]
+    mode: ConsumeMode
+    concurrency: int | None  # None: whoever runs it decides
+    time_limit: float | None
+    breaker: FailureLimits | None
+    batch: int | None
+    batch_wait: float
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{getattr(self.handler, '__name__', 'a handler')} of {self.topic}"
+
+    @property
+    def default_concurrency(self) -> int:
+        """Where nobody said anything: what is read in order is handled in order."""
+        return 1
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.handler)
+
+
+def new_subscription(
+    topic: str,
+    group_id: str,
+    handler: Callable[[Any], object],
+    options: HandlerOptions,
+    *,
+    batch: int | None = None,
+    batch_wait: float | timedelta = 0.0,
+) -> Subscription:
+    """Check what was said, and put it together."""
+    known = HandlerOptions.__optional_keys__
+    if unknown := sorted(set(options) - known):
+        raise InvalidArgumentError(f"{', '.join(unknown)}: no such option; there are {', '.join(sorted(known))}")
+    mode = options.get("mode", "queue")
+    if mode not in _MODES:
+        raise InvalidArgumentError(f"mode={mode!r}: choose one of {', '.join(_MODES)}")
+    limit = options.get("time_limit", _TIME_LIMIT_S)
+    return Subscription(
+        topic=check_name(topic),
+        group_id=check_name(group_id, "group"),
+        handler=handler,
+        mode=mode,
+        concurrency=_count("concurrency", options["concurrency"]) if "concurrency" in options else None,
+        time_limit=None if limit is None else _positive("time_limit", limit),
+        breaker=options.get("breaker", FailureLimits()),
+        batch=None if batch is None else _count("batch", batch),
+        batch_wait=seconds(batch_wait, "batch_wait"),
+    )
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_AT_ONCE:
+        raise InvalidArgumentError(f"{name}={value!r}: choose a whole number, 1 … {_MOST_AT_ONCE}")
+    return value
+
+
+def _positive(name: str, value: float | timedelta) -> float:
+    number = seconds(value, name)
+    if not number:
+        raise InvalidArgumentError(f"{name}={value!r}: choose more than 0, or None for no limit")
+    return number

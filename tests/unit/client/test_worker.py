@@ -1,0 +1,339 @@
+"""Handlers at work: how many at once, in batches, within their time, and until they are told to stop."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from litemq import AsyncClient, Client, Message, OutgoingMessage
+from litemq.client import handler_call
+from litemq.client.client import SyncMessage
+from litemq.client.handler_breaker import FailureLimits
+from litemq.client.subscription import HandlerOptions
+from litemq.errors import HandlerStuckError, HandlerTimeoutError, InvalidArgumentError
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+async def send(mq: AsyncClient, count: int, topic: str = "orders") -> None:
+    await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(count)])
+
+
+async def left(mq: AsyncClient, topic: str = "orders", group: str = "g") -> list[int]:
+    return sorted(int(message.body) for message in await mq.receive(topic, group_id=group, wait=0.3))
+
+
+@asynccontextmanager
+async def running(mq: AsyncClient, **how: Any) -> AsyncIterator["asyncio.Task[None]"]:
+    """``mq.run``, cancelled at the end if it still runs."""
+    task = asyncio.get_running_loop().create_task(mq.run(**how))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("declared", [None, 3])
+def test_so_many_at_once(declared: int | None) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            now, most, done = 0, 0, 0
+
+            options: HandlerOptions = {} if declared is None else {"concurrency": declared}
+
+            @mq.subscriber("orders", group_id="g", **options)
+            async def handle(message: Message) -> None:
+                nonlocal now, most, done
+                now += 1
+                most = max(most, now)
+                await asyncio.sleep(0.01)
+                now -= 1
+                done += 1
+
+            await send(mq, 20)
+            async with running(mq, concurrency=5):
+                await eventually(lambda: done == 20)
+            assert most == (declared or 5)
+
+    asyncio.run(test())
+
+
+def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwise() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[int] = []
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                await asyncio.sleep(0.005 if message.body == b"0" else 0)
+                seen.append(int(message.body))
+
+            await send(mq, 10)
+            async with running(mq):
+                await eventually(lambda: len(seen) == 10)
+            assert seen == list(range(10))
+
+    asyncio.run(test())
+
+
+def test_synchronous_handlers_run_side_by_side_on_threads() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            barrier = threading.Barrier(4)
+
+            @mq.subscriber("orders", group_id="g", concurrency=4)
+            def handle(message: Message) -> None:
+                barrier.wait(10)
+
+            await send(mq, 8)
+            async with running(mq) as task:
+                await asyncio.sleep(0.1)
+                await eventually(lambda: not barrier.n_waiting)
+                assert not task.done()
+        async with AsyncClient("memory://") as mq:
+            assert await left(mq) == []
+
+    asyncio.run(test())
+
+
+def test_batches() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[list[int]] = []
+
+            @mq.subscriber("orders", group_id="g", batch=4, batch_wait=timedelta(milliseconds=200))
+            async def handle(messages: list[Message]) -> None:
+                seen.append([int(message.body) for message in messages])
+
+            await send(mq, 6)
+            async with running(mq):
+                await eventually(lambda: sum(map(len, seen)) == 6)
+                await mq.send("orders", b"6", ordering_key="k")
+                await mq.send("orders", b"7", ordering_key="k")
+                await eventually(lambda: sum(map(len, seen)) == 8)
+            assert [number for batch in seen for number in batch] == list(range(8))
+            assert max(map(len, seen)) == 4
+            assert await left(mq) == []
+
+    asyncio.run(test())
+
+
+# Time limits ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_coroutine_that_takes_too_long_is_cancelled_and_has_failed() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            cancelled = asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g", time_limit=0.05)
+            async def handle(message: Message) -> None:
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    cancelled.set()
+
+            await send(mq, 1)
+            with pytest.raises(HandlerTimeoutError, match=r"handle of orders .* 0\.05 s"):
+                await mq.run()
+            assert cancelled.is_set()
+            assert await left(mq) == [0]
+
+    asyncio.run(test())
+
+
+def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler_call, "_GRACE_S", 0.01)
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            release = asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g", time_limit=0.02)
+            async def handle(message: Message) -> None:
+                while not release.is_set():
+                    try:
+                        await release.wait()
+                    except asyncio.CancelledError:
+                        continue
+
+            await send(mq, 1)
+            with pytest.raises(HandlerTimeoutError):
+                await asyncio.wait_for(mq.run(), 5)
+            release.set()
+
+    asyncio.run(test())
+
+
+def test_a_thread_that_hangs_wears_the_process_out() -> None:
+    """Its call is left behind; the others finish, and then somebody has to replace the process."""
+    release = threading.Event()
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+
+            @mq.subscriber("orders", group_id="g", time_limit=0.05)
+            def handle(message: Message) -> None:
+                release.wait(10)
+
+            await send(mq, 1)
+            with pytest.raises((HandlerStuckError, HandlerTimeoutError)):
+                await asyncio.wait_for(mq.run(recycle_after=1), 5)
+            assert await left(mq) == [0]
+
+    try:
+        asyncio.run(test())
+    finally:
+        release.set()
+
+
+# The breaker ------------------------------------------------------------------------------------------------------------------
+
+
+# Stopping ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_signal_lets_what_runs_finish() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun, seen = asyncio.Event(), []
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                begun.set()
+                await asyncio.sleep(0.1)
+                seen.append(int(message.body))
+
+            await send(mq, 5)
+            async with running(mq) as task:
+                await begun.wait()
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.wait_for(task, 5)
+            assert seen == [0]
+            assert await left(mq) == [1, 2, 3, 4]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_does_not_finish_in_time_or_before_the_second_signal_is_given_back(again: bool) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun, cancelled = asyncio.Event(), asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                begun.set()
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    cancelled.set()
+
+            await send(mq, 2)
+            async with running(mq, shutdown_timeout=60 if again else 0.05) as task:
+                await begun.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+                if again:
+                    await asyncio.sleep(0.05)
+                    assert not cancelled.is_set()
+                    os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.wait_for(task, 5)
+            assert cancelled.is_set()
+            assert await left(mq) == [0, 1]
+
+    asyncio.run(test())
+
+
+def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
+    release = threading.Event()
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun = threading.Event()
+
+            @mq.subscriber("orders", group_id="g")
+            def handle(message: Message) -> None:
+                begun.set()
+                release.wait(10)
+
+            await send(mq, 1)
+            async with running(mq, shutdown_timeout=0.05) as task:
+                await eventually(begun.is_set)
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.wait_for(task, 5)
+            assert await left(mq) == [0]
+
+    try:
+        asyncio.run(test())
+    finally:
+        release.set()
+
+
+def test_a_signal_stops_a_synchronous_client_too() -> None:
+    with Client("memory://") as mq:
+        seen: list[bytes] = []
+
+        @mq.subscriber("orders", group_id="g")
+        def handle(message: SyncMessage) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            mq.send("seen", message.body)
+            seen.append(message.body)
+
+        mq.send_batch("orders", [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(3)])
+        before = signal.getsignal(signal.SIGTERM)
+        mq.run()
+        assert signal.getsignal(signal.SIGTERM) is before
+        assert seen == [b"0"]
+        assert [message.body for message in mq.receive("orders", group_id="g", wait=5)] == [b"1", b"2"]
+
+
+# What is said wrongly ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"concurrency": 0},
+        {"concurrency": True},
+        {"time_limit": 0},
+        {"time_limit": -1},
+        {"mode": "other"},
+        {"batch": 0},
+        {"batch": 5, "batch_wait": -1},
+        {"conurrency": 1},
+    ],
+)
+def test_options_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    mq = AsyncClient("memory://")
+    with pytest.raises(InvalidArgumentError, match=list(wrong)[-1]):
+        mq.subscriber("orders", group_id="g", **wrong)
+
+
+def test_a_handler_of_a_synchronous_client_is_no_coroutine() -> None:
+    mq = Client("memory://")
+    with pytest.raises(InvalidArgumentError, match="AsyncClient"):
+
+        @mq.subscriber("orders", group_id="g")
+        async def handle(message: SyncMessage) -> None: ...
+
+
+def test_one_handler_a_topic_and_group() -> None:
+    mq = AsyncClient("memory://")
+
+    @mq.subscriber("orders", group_id="g")
+    async def handle(message: Message) -> None: ...
+
+    with pytest.raises(InvalidArgumentError, match="handle of orders"):
+        mq.subscriber("orders", group_id="g")
+    mq.subscriber("orders", group_id="h", breaker=FailureLimits(pause=1))
