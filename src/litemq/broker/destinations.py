@@ -39,8 +39,7 @@ class Destinations:
     def queues_of(self, topic: str, letters: Sequence[Letter]) -> list[tuple[int, int]]:
         """For each letter the topic's number and the queue's. From a thread: it may wait for the disk."""
         facts = self.topic(topic)
-        count = facts.queues * (_CLASSES if facts.has_priorities else 1)
-        return [(facts.topic_id, self._queue(facts, letter) % count) for letter in letters]
+        return [(facts.topic_id, self._queue(facts, letter) % facts.queues) for letter in letters]
 
     def with_priority(self, topic_id: int, queue_id: int, priority: int) -> int:
         """The queue id of a message's priority, beside a queue id of the same queue."""
