@@ -23,12 +23,14 @@ from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.sending import Request, Sending
+from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.net.frame import Flag, Frame
 from litemq.proto.wire_pb2 import (
+    AlterTopicRequest,
     CommitRequest,
     CreateTopicRequest,
     Empty,
@@ -94,6 +96,7 @@ class Broker:
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
+            Opcode.ALTER_TOPIC: self._alter_topic,
         }
 
     @property
@@ -250,12 +253,20 @@ class Broker:
                 f"create it with `litemq topic create {request.topic}`"
             )
         if topic is None:
-            topic = self._store.create_topic(request.topic, request.queues or self._limits.default_queues)
+            settings = settings_of(request.settings)
+            queue_ids = queue_ids_of(request.queues or self._limits.default_queues, settings)
+            topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._topics_changed(caller, frame, self._describe(topic))
             return
-        if request.queues not in (0, topic.queues):
-            raise InvalidArgumentError(f"topic {topic.name!r} is there already, with {topic.queues} queues instead of {request.queues}")
+        check_same(topic, request)
         self._answer_confirmed(caller, frame, self._store.log_end, self._describe(topic))
+
+    def _alter_topic(self, caller: Caller, frame: Frame) -> None:
+        request = _parse(AlterTopicRequest, frame[3])
+        check_name(request.topic)
+        topic = altered(self._topic(request.topic), request)
+        self._store.append_control(change_of(topic))
+        self._topics_changed(caller, frame, self._describe(topic))
 
     def _delete_topic(self, caller: Caller, frame: Frame) -> None:
         topic = self._topic(_parse(TopicRequest, frame[3]).topic)
@@ -268,12 +279,12 @@ class Broker:
         caller.answer(frame, self._describe(topic).SerializeToString())
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.topics]
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.topics]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
     def _describe(self, topic: TopicFacts) -> TopicAnswer:
         ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
-        return TopicAnswer(topic=topic.name, queues=ranges)
+        return TopicAnswer(topic=topic.name, queues=ranges, settings=told_settings(topic))
 
     def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:
         """Answer once the change is safe, and known to whoever is asked for the topic next."""

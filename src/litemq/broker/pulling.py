@@ -2,6 +2,8 @@
 
 What is in memory is read at once; what is not is read by the store's own threads, one pull of a caller after another. A caller that does not
 take its answers gets no more of them: its pulls wait until it does.
+
+A pull with a filter moves on over what its filter does not want, and is answered with where to go on also where it found nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.filters import Filter, parse_filter
+from litemq.broker.scanning import Scan, Scanned, scan, scan_if_hot
 from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
@@ -28,15 +33,18 @@ _LOG = logging.getLogger(__name__)
 class _Pull:
     """One request that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "key", "max_bytes", "max_messages", "offset", "timer")
+    __slots__ = ("caller", "frame", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
-    def __init__(self, caller: Caller, frame: Frame, key: QueueKey, offset: int, max_messages: int, max_bytes: int) -> None:
+    def __init__(
+        self, caller: Caller, frame: Frame, key: QueueKey, offset: int, max_messages: int, max_bytes: int, wanted: Filter | None
+    ) -> None:
         self.caller = caller
         self.frame = frame
         self.key = key
         self.offset = offset
         self.max_messages = max_messages
         self.max_bytes = max_bytes
+        self.wanted = wanted
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -51,6 +59,7 @@ class Pulling:
         self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
         self._cold: dict[Caller, deque[_Pull]] = {}  # what was read and cannot be sent yet takes memory: so one at a time
         self._reading: set[asyncio.Task[None]] = set()
+        self._scanning: Executor = ThreadPoolExecutor(2, thread_name_prefix="litemq-scan")
 
     @property
     def waiting(self) -> int:
@@ -73,6 +82,7 @@ class Pulling:
             request.offset,
             min(request.max_messages, limits.max_pull_messages),
             min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
+            parse_filter(request.filter, is_sql=request.filter_is_sql),
         )
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
@@ -92,7 +102,7 @@ class Pulling:
             pull.caller.when_room(lambda: self._try_again(pull))
             return True
         try:
-            found = self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+            found = self._read(pull)
         except LiteMQError as error:
             self._fail(pull, error)
             return True
@@ -105,9 +115,28 @@ class Pulling:
             else:
                 waiting.append(pull)
             return True
+        if isinstance(found, Scanned):
+            return self._take(pull, found)
         if not found:
             return False
         self._answer(pull, found)
+        return True
+
+    def _read(self, pull: _Pull) -> bytes | memoryview | Scanned | None:
+        if pull.wanted is None:
+            return self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+        return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
+
+    def _take(self, pull: _Pull, scanned: Scanned) -> bool:
+        """What a filter found; whether the pull needs to wait no longer. It goes on where that ended, and looks at nothing twice."""
+        moved = scanned.next_offset > pull.offset
+        pull.offset = scanned.next_offset
+        if scanned.records or (moved and not scanned.at_end):
+            self._answer(pull, scanned.records)
+        elif scanned.trouble is not None:
+            self._fail(pull, scanned.trouble)
+        else:
+            return False
         return True
 
     def _try_again(self, pull: _Pull) -> None:
@@ -131,11 +160,15 @@ class Pulling:
 
     async def _read_cold(self, pull: _Pull) -> None:
         try:
-            found = await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+            if pull.wanted is None:
+                self._answer(pull, await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes))
+            else:
+                asked = _scan_of(pull, pull.wanted)
+                scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, asked)
+                if not self._take(pull, scanned):
+                    self._answer(pull, b"")  # whoever reads comes back, and waits then
         except LiteMQError as error:
             self._fail(pull, error)
-        else:
-            self._answer(pull, found)
         finally:
             self._read_next(pull.caller)
 
@@ -203,6 +236,11 @@ class Pulling:
         for pulls in list(self._waiting.values()):
             for pull in list(pulls):
                 self._answer(pull, b"")
+        self._scanning.shutdown(cancel_futures=True)  # the store must not be closed under one that reads
+
+
+def _scan_of(pull: _Pull, wanted: Filter) -> Scan:
+    return Scan(pull.key, pull.offset, wanted, pull.max_messages, pull.max_bytes)
 
 
 def range_of(store: Store, key: QueueKey) -> QueueRange:

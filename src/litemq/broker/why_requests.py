@@ -51,9 +51,7 @@ def _told(gathered: Gathered) -> WhyAnswer:
     facts = gathered.facts
     verdict, sentence, advice = reason(facts)
     lines = [*_lines(facts), *map(_line, gathered.events[-_MOST_EVENTS:])]
-    return WhyAnswer(
-        verdict=verdict.value, topic=facts.topic if facts.is_found else "", sentence=sentence, advice=advice, facts=lines
-    )
+    return WhyAnswer(verdict=verdict.value, topic=facts.topic if facts.is_found else "", sentence=sentence, advice=advice, facts=lines)
 
 
 def _lines(facts: Facts) -> list[str]:
@@ -76,7 +74,9 @@ def _lines(facts: Facts) -> list[str]:
 
 
 def _line(event: TraceEvent) -> str:
-    who = " ".join(word for word in (event.group and f"group {event.group}", event.client and f"client {event.client}", event.detail) if word)
+    who = " ".join(
+        word for word in (event.group and f"group {event.group}", event.client and f"client {event.client}", event.detail) if word
+    )
     place = f" {event.topic}/{event.queue_id} at {event.offset}" if event.offset >= 0 else ""
     return f"trace: {_time(event.at)} {event.event}{place} {who}".rstrip()
 

@@ -56,7 +56,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
                 port=address[1],
                 started_at=started_at,
                 default_durability=config.default_durability,
-                topics=[TopicQueues(topic=topic.name, queues=topic.queues) for topic in broker.topics],
+                topics=[TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in broker.topics],
                 software=f"litemq {__version__}",
             )
 

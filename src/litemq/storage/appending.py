@@ -16,10 +16,10 @@ from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, decode_record, enc
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
-from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, PlacedRecord, QueueKey, State
+from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, PlacedRecord, QueueKey, State, TopicSettings
 from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
 from litemq.storage.state.producers import Touched
-from litemq.types import Record, RecordKind, check_name, is_system_name
+from litemq.types import PRIORITY_CLASSES, Record, RecordKind, check_name, is_system_name
 
 __all__ = [
     "Batch",
@@ -200,13 +200,15 @@ def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]])
     return Control(offsets_committed=OffsetsCommitted(offsets=rows))
 
 
-def creation_of(state: State, name: str, queues: int) -> Control:
+def creation_of(state: State, name: str, queues: int, settings: TopicSettings = NO_SETTINGS) -> Control:
     """The record that creates a topic. Only the broker's own may have queues of any number, and so say 0."""
     if not is_system_name(name):
         check_name(name)
     if not 1 <= queues <= _MOST_QUEUES and not (queues == 0 and is_system_name(name)):
         raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MOST_QUEUES}")
-    topic = Topic(topic_id=state.free_topic_id, name=name, queues=queues)
+    if settings.has_priorities and queues % PRIORITY_CLASSES:
+        raise InvalidArgumentError(f"queues={queues}: a topic with priorities has {PRIORITY_CLASSES} for each queue")
+    topic = Topic(topic_id=state.free_topic_id, name=name, queues=queues, **settings._asdict())
     return Control(topic_created=TopicCreated(topic=topic))
 
 

@@ -53,7 +53,7 @@ from litemq.storage.queues import Queues
 from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended
@@ -255,12 +255,12 @@ class DiskStore:
         """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
         return self.create_topic(name, queues_of_system_topic(name))
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
-        """A new topic; one that is there already is returned as it is."""
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
+        """A new topic with so many queue ids; one that is there already is returned as it is."""
         with self._writing:
             there = self.state.topic(name)
             if there is None:
-                control = creation_of(self.state, name, queues)
+                control = creation_of(self.state, name, queues, settings)
                 self.append_control(control)
                 there = self.state.topics[control.topic_created.topic.topic_id]
             return there
@@ -339,6 +339,25 @@ class DiskStore:
             return self.read_entries(key, first, most)
         return None
 
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
+        """The records of some entries of a queue, at these rising offsets, one behind another; those before a damaged one come without it.
+
+        From any thread; it may wait for the disk.
+        """
+        data = self._reader.read_chosen(key, queue_offsets, entries)
+        if data is not None:
+            return data
+        # Something does not fit: each is read by itself, as it would be without choosing.
+        found: list[bytes | memoryview] = []
+        for offset in queue_offsets.tolist():
+            try:
+                found.append(self.read_queue(key, offset, 1))
+            except CorruptStoreError:
+                if not found:
+                    raise
+                break
+        return b"".join(found)
+
     def read_raw(self, log_offset: int) -> bytes:
         """The bytes of the record that stands at a log offset, whole and verified. From any thread; it may wait for the disk."""
         return self._read_checked(log_offset)[0]
@@ -406,9 +425,9 @@ class DiskStore:
             raise self._corrupt(log_offset, "the record belongs elsewhere")
         return raw, stored
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
         """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
-        return self._finder.find(topic, key, max(0, most), self.confirm_offset, self._note_damage)
+        return self._finder.find(topic, key, max(0, most), self.confirm_offset, self._note_damage, anywhere=anywhere)
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""

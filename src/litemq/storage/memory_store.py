@@ -6,6 +6,7 @@ import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +33,12 @@ from litemq.storage.appending import (
     took,
 )
 from litemq.storage.flush import Told
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
-from litemq.storage.store import Appended
+from litemq.storage.store import Appended, Longs
 from litemq.types import StoredRecord
 
 __all__ = ["MemoryStore"]
-
-Longs = npt.NDArray[np.int64]
 
 
 class MemoryStore:
@@ -80,9 +79,8 @@ class MemoryStore:
             self._queues[QueueKey(topic_id, queue_id)].append(record)
             self._records[offset] = record
             told = decode_record(record, limits=STORED_LIMITS).record
-            if self.state.topics[topic_id].name == told.topic:
-                for name in dict.fromkeys((told.message_id, *told.keys)):
-                    self._found_by[told.topic, name].append(offset)
+            for name in dict.fromkeys((told.message_id, *told.keys)):
+                self._found_by[told.topic, name].append(offset)
         self.confirm_offset = int(offsets[-1] + sizes[-1])
         if not isinstance(batch.topic_id, int):
             for _, placed in numbered_placed(batch.columns, offsets):
@@ -100,10 +98,10 @@ class MemoryStore:
         self.state.apply(control)
         return appended
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)
         if there is None:
-            control = creation_of(self.state, name, queues)
+            control = creation_of(self.state, name, queues, settings)
             self.append_control(control)
             there = self.state.topics[control.topic_created.topic.topic_id]
         return there
@@ -148,6 +146,9 @@ class MemoryStore:
     def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
         return self.read_entries(key, first, most)
 
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:  # noqa: ARG002
+        return b"".join([self.read_queue(key, offset, 1) for offset in queue_offsets.tolist()])
+
     def read_raw(self, log_offset: int) -> bytes:
         if log_offset not in self._records:
             raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}")
@@ -165,10 +166,13 @@ class MemoryStore:
     def read_record(self, log_offset: int) -> StoredRecord:
         return decode_record(self.read_raw(log_offset), limits=STORED_LIMITS)
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
-        if not key:
-            return []
-        return [self.read_record(offset) for offset in self._found_by.get((topic, key), [])[::-1][: max(0, most)]]
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        found = map(self.read_record, reversed(self._found_by.get((topic, key), []) if key else []))
+        kept = (stored for stored in found if anywhere or self._is_in(stored, topic))
+        return list(islice(kept, max(0, most)))
+
+    def _is_in(self, stored: StoredRecord, topic: str) -> bool:
+        return stored.stamp is not None and self.state.topics[stored.stamp.topic_id].name == topic
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         records = self._queues[key]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.format.check import count_intact, explain
+from litemq.format.check import count_intact, explain, find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
@@ -75,6 +75,24 @@ class QueueReader:
             raise self._damaged(key, first, "an entry does not fit its record")
         segment = self._log.segment_of(int(offsets[0]))
         raise CorruptStoreError(str(segment.file.path), int(offsets[0]) - segment.start, str(explain(data, 0, limits=STORED_LIMITS)))
+
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview | None:
+        """The records of some entries, which stand at these offsets of their queue; ``None`` where anything is wrong with any of them."""
+        offsets, sizes = entries["log_offset"].astype(np.int64), entries["size"].astype(np.int64)
+        confirmed = self._confirmed()
+        if offsets.size == 0:
+            return b""
+        if int(sizes.min()) < FIXED_BYTES or int((offsets + sizes).max()) > confirmed or int(offsets.min()) < self._log.start:
+            return None
+        data = self._gather(offsets, sizes)
+        starts = np.cumsum(sizes) - sizes
+        if len(data) != int(starts[-1] + sizes[-1]):
+            return None
+        columns = RecordColumns(data, starts)
+        header = columns.header
+        fits = (header["commitlog_offset"] == offsets) & (header["queue_offset"] == queue_offsets) & (header["size"] == sizes)
+        fits &= (header["topic_id"] == key.topic_id) & (header["queue_id"] == key.queue_id)
+        return data if fits.all() and not find_faults(columns, limits=STORED_LIMITS).size else None
 
     def entries(self, key: QueueKey, first: int, count: int, confirmed: int) -> npt.NDArray[np.void]:
         """Up to so many entries from queue offset ``first`` on, of records that end at or below log offset ``confirmed``."""

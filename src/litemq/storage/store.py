@@ -11,7 +11,7 @@ import numpy.typing as npt
 from litemq.proto.control_pb2 import Control
 from litemq.storage.appending import Placed
 from litemq.storage.flush import Told
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "Placed", "Store"]
@@ -55,8 +55,8 @@ class Store(Protocol):
     def system_topic(self, name: str) -> TopicFacts:
         """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicFacts:
-        """A new topic; one that is there already is returned as it is."""
+    def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
+        """A new topic with so many queue ids; one that is there already is returned as it is."""
 
     def delete_topic(self, name: str) -> None:
         """The topic is gone; its messages stay until retention takes them."""
@@ -91,6 +91,12 @@ class Store(Protocol):
     def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
         """The same where they are in memory, so that nobody waits; else ``None``."""
 
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
+        """The records of some entries of a queue, at these rising offsets, one behind another; those before a damaged one come without it.
+
+        From any thread; it may wait for the disk.
+        """
+
     def read_raw(self, log_offset: int) -> bytes:
         """The bytes of the record that stands at a log offset, whole and verified. From any thread; it may wait for the disk."""
 
@@ -100,8 +106,11 @@ class Store(Protocol):
     def read_record(self, log_offset: int) -> StoredRecord:
         """The record that stands at a log offset."""
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first."""
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        """The messages of a topic that carry a key, or have it as their id, the latest first.
+
+        ``anywhere``: also their copies that stand elsewhere, to wait for their time or to be tried again.
+        """
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""

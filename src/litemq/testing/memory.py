@@ -51,7 +51,7 @@ class MemoryCluster:
         await self._register()
 
     def _register(self) -> asyncio.Future[Answer]:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues) for topic in self.broker.topics]
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.broker.topics]
         facts = BrokerFacts(
             name="memory", host=_BROKER[0], port=_BROKER[1], started_at=1, default_durability=Durability.DISK, topics=topics
         )

@@ -11,11 +11,13 @@ __all__ = [
     "CONTROL_TOPIC",
     "CONTROL_TOPIC_ID",
     "FIRST_FREE_TOPIC_ID",
+    "NO_SETTINGS",
     "SYSTEM_TOPICS",
     "TIMER_TOPIC_ID",
     "TRACE_TOPIC_ID",
     "QueueKey",
     "TopicFacts",
+    "TopicSettings",
     "dead_letter_topic",
     "queues_of_system_topic",
     "retry_topic",
@@ -26,6 +28,19 @@ CONTROL_TOPIC_ID: Final = 1
 TIMER_TOPIC_ID: Final = 2
 TRACE_TOPIC_ID: Final = 5
 FIRST_FREE_TOPIC_ID: Final = 16  # those below are the broker's own, the same in every log
+
+
+class TopicSettings(NamedTuple):
+    """What can be chosen for a topic. Zeros: as the broker has it for all."""
+
+    has_priorities: bool = False  # each queue is 8 queue ids: queue x 8 + priority // 32. For as long as the topic is there
+    ttl_ms: int = 0  # of messages that name none
+    max_backlog: int = 0  # entries of a queue behind the slowest group
+    backlog_dead_letters: bool = False  # what is over it goes to the dead letters instead of being refused
+    weighted_priorities: bool = False  # under leases, each class gets a share; else the higher one first
+
+
+NO_SETTINGS: Final = TopicSettings()
 
 
 class TopicFacts(NamedTuple):
@@ -39,6 +54,7 @@ class TopicFacts(NamedTuple):
     ttl_ms: int = 0
     max_backlog: int = 0
     backlog_dead_letters: bool = False
+    weighted_priorities: bool = False
 
     @classmethod
     def of(cls, topic: Topic) -> TopicFacts:
@@ -48,6 +64,11 @@ class TopicFacts(NamedTuple):
     def told(self) -> Topic:
         """As a record tells them."""
         return Topic(**self._asdict())
+
+    @property
+    def settings(self) -> TopicSettings:
+        """What was chosen for it."""
+        return TopicSettings(*(getattr(self, name) for name in TopicSettings._fields))
 
     def has_queue(self, queue_id: int) -> bool:
         """Whether a number is that of one of its queues."""

@@ -1,0 +1,71 @@
+"""The settings of topics: what may be asked for, and what is told of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from litemq.errors import InvalidArgumentError
+from litemq.proto.control_pb2 import Control, TopicChanged
+from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
+from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
+from litemq.storage.state import TopicFacts, TopicSettings
+from litemq.types import PRIORITY_CLASSES
+
+__all__ = ["altered", "change_of", "check_same", "queue_ids_of", "settings_of", "told_settings"]
+
+_MOST_TTL_MS: Final = 3650 * 86_400_000
+_MOST_BACKLOG: Final = 1 << 40
+
+
+def settings_of(told: ToldSettings) -> TopicSettings:
+    """What a request asks for; raises where that cannot be."""
+    return _checked(TopicSettings(*(getattr(told, name) for name in TopicSettings._fields)))
+
+
+def told_settings(topic: TopicFacts) -> ToldSettings:
+    """A topic's settings, for an answer."""
+    return ToldSettings(**topic.settings._asdict())
+
+
+def queue_ids_of(queues: int, settings: TopicSettings) -> int:
+    """How many queue ids so many queues need."""
+    return queues * PRIORITY_CLASSES if settings.has_priorities else queues
+
+
+def check_same(topic: TopicFacts, request: CreateTopicRequest) -> None:
+    """Raises where a topic that is there already is not the one that was asked for; who names nothing takes it as it is."""
+    settings = settings_of(request.settings)
+    wanted = queue_ids_of(request.queues, settings)
+    if wanted not in (0, topic.queues) or (request.HasField("settings") and settings != topic.settings):
+        raise InvalidArgumentError(
+            f"topic {topic.name!r} is there already, with {_described(topic.queues, topic.settings)} "
+            f"instead of {_described(wanted or topic.queues, settings)}"
+        )
+
+
+def altered(topic: TopicFacts, request: AlterTopicRequest) -> TopicFacts:
+    """A topic with the settings that a request names."""
+    named = {name: getattr(request, name) for name in TopicSettings._fields if name != "has_priorities" and request.HasField(name)}
+    if named.get("weighted_priorities") and not topic.has_priorities:
+        raise InvalidArgumentError(f"topic {topic.name!r} has no priorities, and gets none any more: create another one with priorities")
+    return topic._replace(**_checked(topic.settings._replace(**named))._asdict())
+
+
+def change_of(topic: TopicFacts) -> Control:
+    """The record that says a topic's settings."""
+    return Control(topic_changed=TopicChanged(topic=topic.told()))
+
+
+def _checked(settings: TopicSettings) -> TopicSettings:
+    if not 0 <= settings.ttl_ms <= _MOST_TTL_MS:
+        raise InvalidArgumentError(f"ttl_ms={settings.ttl_ms}: choose 0 (messages stay) … {_MOST_TTL_MS}, which is ten years")
+    if not 0 <= settings.max_backlog <= _MOST_BACKLOG:
+        raise InvalidArgumentError(f"max_backlog={settings.max_backlog}: choose 0 (the broker's default) … {_MOST_BACKLOG}")
+    if settings.weighted_priorities and not settings.has_priorities:
+        raise InvalidArgumentError("weighted priorities for a topic without priorities: ask for both")
+    return settings
+
+
+def _described(queue_ids: int, settings: TopicSettings) -> str:
+    named = [f"{name}={value}" for name, value in settings._asdict().items() if value]
+    return " and ".join([f"{queue_ids} queues", *named])
