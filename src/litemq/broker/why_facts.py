@@ -207,7 +207,7 @@ def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:
         wanted = parse_filter(text, is_sql=is_sql)
         if wanted is None or wanted.accepts(view):
             return text, True
-    return sorted(texts)[0][0], False
+    return min(texts)[0], False
 
 
 def sent_at_of(message_id: str) -> int:
