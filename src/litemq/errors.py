@@ -31,7 +31,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── SequenceGapError
     │   ├── NotGroupMemberError
     │   ├── OffsetExpiredError
-    │   └── LeaseLostError
+    │   ├── LeaseLostError
+    │   └── BacklogFullError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -53,6 +54,7 @@ from typing import ClassVar
 __all__ = [
     "AddressInUseError",
     "AlreadySettledError",
+    "BacklogFullError",
     "BodyCodecError",
     "BodyTooLargeError",
     "BrokerError",
@@ -334,6 +336,13 @@ class LeaseLostError(BrokerError):
     """A message was settled or extended after its lease had ended: others may have it by now. Take a longer lease, or ``process()``, which renews it."""
 
     code = 47
+
+
+class BacklogFullError(BrokerError):
+    """A queue has as many messages behind its slowest group as it may. Let the group catch up, delete it, or raise the topic's ``max_backlog``."""
+
+    code = 48
+    retriable = True
 
 
 class ClientError(LiteMQError):

@@ -29,6 +29,11 @@ class BrokerLimits:
     max_waiting_pulls: int = 4_096  # of one client
     max_found: int = 1_000
 
+    # Leases.
+    min_lease_ms: int = 10
+    max_lease_ms: int = 12 * 3_600_000
+    max_in_flight: int = 100_000  # of one group and topic
+
     def __post_init__(self) -> None:
         if not 1 <= self.default_queues <= 65_536:
             raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")

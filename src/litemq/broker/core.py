@@ -14,15 +14,20 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letter_requests import DeadLetterRequests
 from litemq.broker.groups import Groups
+from litemq.broker.lease_requests import LeaseRequests
+from litemq.broker.leasing import Leasing
 from litemq.broker.letters import Letters
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
+from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
+from litemq.broker.time import BrokerTime
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
@@ -75,12 +80,16 @@ class Broker:
         self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
-        self._sending = Sending(store, self._limits, quotas, self._pulling.grown)
+        self._sending = Sending(store, self._limits, quotas, self._grown)
         self._groups = Groups(store)
+        time = BrokerTime(clock)
+        self._alarms = Alarms(time)
+        self._retries = Retries(store, time, self._alarms, self._tried_again)
+        self._leasing = Leasing(store, self._limits, time, self._alarms, self._retries.wait)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         letters = Letters(store)
-        self._redriving = Redriving(store, letters, clock, self._lookups, self._pulling.grown)
+        self._redriving = Redriving(store, letters, time, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
@@ -97,6 +106,7 @@ class Broker:
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **LeaseRequests(self._leasing, self._groups, self._limits, self._topic).handlers,
         }
 
     @property
@@ -140,17 +150,33 @@ class Broker:
             raise ProtocolError(f"a broker does not know opcode {frame[1]}{hint}")
         handler(caller, frame)
 
+    def ring_due(self) -> None:
+        """Do all that is due now. The broker does so by itself; a test that has moved its clock need not wait for it."""
+        self._alarms.ring_due()
+
+    def _grown(self, keys: list[QueueKey], end: int) -> None:
+        self._pulling.grown(keys, end)
+        self._leasing.grown(keys, end)
+
+    def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
+        self._pulling.grown([key], end)
+        self._leasing.tried_again(group, key.queue_id, end)
+
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""
         self._sending.gone(caller)
         self._pulling.gone(caller)
+        self._leasing.gone(caller)
         self._groups.gone(caller)
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._alarms.close()
         self._sending.close()
         self._pulling.close()
         self._redriving.close()
+        self._leasing.close()
+        self._retries.close()
         for task in self._tasks:
             task.cancel()
         self._lookups.shutdown(wait=False, cancel_futures=True)

@@ -135,46 +135,52 @@ class Row(_message.Message):
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timer: _Optional[_Union[TimerRow, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., fired_through: _Optional[_Union[FiredThrough, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
-    __slots__ = ("group", "topic_id", "queue_id", "done", "grants")
+    __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: int
     queue_id: int
     done: _containers.RepeatedScalarFieldContainer[int]
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+    page: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., page: _Optional[int] = ...) -> None: ...
 
 class TryRow(_message.Message):
-    __slots__ = ("group", "predecessor", "topic_id", "due", "count", "gone")
+    __slots__ = ("group", "predecessor", "topic_id", "due", "count", "gone", "retry_topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     PREDECESSOR_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DUE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     predecessor: int
     topic_id: int
     due: int
     count: int
     gone: bool
-    def __init__(self, group: _Optional[str] = ..., predecessor: _Optional[int] = ..., topic_id: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+    retry_topic_id: int
+    def __init__(self, group: _Optional[str] = ..., predecessor: _Optional[int] = ..., topic_id: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., gone: _Optional[bool] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
 
 class DeadRow(_message.Message):
-    __slots__ = ("topic_id", "queue_id", "log_offset_steps", "queue_offset_steps")
+    __slots__ = ("topic_id", "queue_id", "log_offset_steps", "queue_offset_steps", "page")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     LOG_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_OFFSET_STEPS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queue_id: int
     log_offset_steps: _containers.RepeatedScalarFieldContainer[int]
     queue_offset_steps: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., log_offset_steps: _Optional[_Iterable[int]] = ..., queue_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...
+    page: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., log_offset_steps: _Optional[_Iterable[int]] = ..., queue_offset_steps: _Optional[_Iterable[int]] = ..., page: _Optional[int] = ...) -> None: ...
 
 class TimerRow(_message.Message):
     __slots__ = ("pending", "due", "gone")
@@ -267,12 +273,14 @@ class ProducerRuns(_message.Message):
     def __init__(self, producer_id: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ..., offset_steps: _Optional[_Iterable[int]] = ..., time_steps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LeaseTick(_message.Message):
-    __slots__ = ("group", "queues")
+    __slots__ = ("group", "queues", "failed")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueLeases]
-    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueLeases, _Mapping]]] = ...) -> None: ...
+    failed: _containers.RepeatedCompositeFieldContainer[TryFailed]
+    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueLeases, _Mapping]]] = ..., failed: _Optional[_Iterable[_Union[TryFailed, _Mapping]]] = ...) -> None: ...
 
 class QueueLeases(_message.Message):
     __slots__ = ("topic_id", "queue_id", "done", "released", "grants")
@@ -301,7 +309,7 @@ class Grant(_message.Message):
     def __init__(self, offsets: _Optional[_Iterable[int]] = ..., token: _Optional[int] = ..., deadline: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class TryFailed(_message.Message):
-    __slots__ = ("group", "topic_id", "queue_id", "queue_offset", "predecessor", "due", "count")
+    __slots__ = ("group", "topic_id", "queue_id", "queue_offset", "predecessor", "due", "count", "tried_topic_id", "retry_topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -309,6 +317,8 @@ class TryFailed(_message.Message):
     PREDECESSOR_FIELD_NUMBER: _ClassVar[int]
     DUE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    TRIED_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic_id: int
     queue_id: int
@@ -316,7 +326,9 @@ class TryFailed(_message.Message):
     predecessor: int
     due: int
     count: int
-    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., predecessor: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    tried_topic_id: int
+    retry_topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., predecessor: _Optional[int] = ..., due: _Optional[int] = ..., count: _Optional[int] = ..., tried_topic_id: _Optional[int] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
 
 class GroupChanged(_message.Message):
     __slots__ = ("group",)

@@ -11,7 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 from litemq.proto.control_pb2 import Control, Row
+from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.progress import Progress
+from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
 __all__ = ["Delivery", "Part", "PlacedRecord", "Touch"]
@@ -65,9 +67,11 @@ class Delivery:
 
     def __init__(self) -> None:
         self.progress = Progress()
+        self.tries = Tries()
+        self.dead_letters = DeadLetters()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress,)
+        return (self.progress, self.tries, self.dead_letters)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -98,4 +102,6 @@ class Delivery:
         """As it is now, while this one goes on."""
         other = Delivery()
         other.progress = self.progress.copy()
+        other.tries = self.tries.copy()
+        other.dead_letters = self.dead_letters.copy()
         return other

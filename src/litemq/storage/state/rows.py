@@ -13,6 +13,7 @@ _TOPIC: Final = struct.Struct(">cI")
 _QUEUE: Final = struct.Struct(">cII")
 _OFFSET: Final = struct.Struct(">cII")
 _RUNS: Final = struct.Struct(">cQIIQ")
+_PAGE: Final = struct.Struct(">cIIQ")
 _PENDING: Final = struct.Struct(">cq")
 
 
@@ -30,11 +31,11 @@ def row_key(row: Row) -> bytes:
             runs = row.producer_runs
             return _RUNS.pack(b"p", runs.producer_id, runs.topic_id, runs.queue_id, runs.first)
         case "leases":
-            return _QUEUE.pack(b"l", row.leases.topic_id, row.leases.queue_id) + row.leases.group.encode()
+            return _PAGE.pack(b"l", row.leases.topic_id, row.leases.queue_id, row.leases.page) + row.leases.group.encode()
         case "waiting_try":
             return _PENDING.pack(b"r", row.waiting_try.predecessor) + row.waiting_try.group.encode()
         case "dead_letters":
-            return _QUEUE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id)
+            return _PAGE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id, row.dead_letters.page)
         case "timer":
             return _PENDING.pack(b"w", row.timer.pending)
         case "group":
@@ -50,6 +51,8 @@ def row_key(row: Row) -> bytes:
 def is_gone(row: Row) -> bool:
     """Whether a row says that its fact is none any more."""
     match row.WhichOneof("row"):
+        case "group_offset":
+            return row.group_offset.offset < 0
         case "producer_runs":
             return not row.producer_runs.lengths
         case "leases":

@@ -1,0 +1,209 @@
+"""What becomes of messages that somebody was given: done, given back, tried again later, buried, or kept for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from litemq.broker.caller import Caller
+from litemq.broker.dead_letters import Burial, log_offset_of
+from litemq.broker.delivery import Stock
+from litemq.broker.granting import TopicStock
+from litemq.broker.lease_tick import Tick
+from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError
+from litemq.format.runs import Run, unpack_runs
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import TryFailed
+from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer, SettleRequest, Unsettled
+from litemq.storage.state import QueueKey
+from litemq.storage.state.leases import Lease
+from litemq.storage.store import Store
+from litemq.types import DeadReason
+
+__all__ = ["Extension", "Settled", "Settlement"]
+
+MOST_OFFSETS: Final = 100_000  # of one request
+_MOST_FAILED: Final = 10_000
+_MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
+_LOST: Final = "the lease is over, and the message was settled or given to somebody else"
+
+Record = bytes | memoryview
+Watched = list[tuple[Stock, Lease]]
+
+
+class Settlement:
+    """A request that changes leases."""
+
+    def __init__(self, caller: Caller, frame: Frame, group: str) -> None:
+        self.caller = caller
+        self.frame = frame
+        self.group = group
+        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or why they cannot be had
+        self._unsettled: list[Unsettled] = []
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        """The records that must be at hand when it is decided. Raises where the request makes no sense."""
+        raise NotImplementedError
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+        """Do it; returns leases that end at another time now."""
+        raise NotImplementedError
+
+    def answer(self, store: Store) -> None:
+        """Tell whoever asked, once that is safe."""
+        raise NotImplementedError
+
+    def _leased(self, stock: TopicStock, leased: Leased) -> Iterator[tuple[Stock, Run]]:
+        of_queue = stock.stock(stock.key_of(leased.queue_id, is_retry=leased.is_retry))
+        for run in unpack_runs(leased.offsets):
+            yield of_queue, run
+
+    def _lose(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
+        for begin, end in runs:
+            self._unsettled += [self._told(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)]
+
+    def _told(self, leased: Leased | FailedTry, offset: int, code: int, message: str) -> Unsettled:
+        return Unsettled(queue_id=leased.queue_id, is_retry=leased.is_retry, offset=offset, code=code, message=message)
+
+    def _answered(self) -> bytes:
+        return SettleAnswer(unsettled=self._unsettled).SerializeToString()
+
+
+class Settled(Settlement):
+    """SETTLE: messages are done, or a try of theirs failed."""
+
+    def __init__(self, caller: Caller, frame: Frame, request: SettleRequest) -> None:
+        super().__init__(caller, frame, request.group)
+        self._request = request
+
+    @property
+    def is_of_members(self) -> bool:
+        """Whether whoever asks must have the queues assigned."""
+        return not all(leased.token for leased in self._request.acked) or not all(failed.token for failed in self._request.failed)
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        _check_size(self._request.acked)
+        if len(self._request.failed) > _MOST_FAILED:
+            raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
+        for failed in self._request.failed:
+            if not 0 <= failed.delay_ms <= _MOST_DELAY_MS:
+                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {_MOST_DELAY_MS}")
+        for leased in self._request.acked:
+            stock.key_of(leased.queue_id, is_retry=leased.is_retry)
+        return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+        for leased in self._request.acked:
+            if not leased.token:
+                continue  # the offset that is committed says so
+            for of_queue, (begin, end) in self._leased(stock, leased):
+                mine, lost = of_queue.settle(begin, end, leased.token)
+                for lease in mine:
+                    tick.done(of_queue.key, lease.begin, lease.end)
+                    stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
+                if lost:
+                    self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
+        for failed in self._request.failed:
+            self._fail(stock, failed, tick, burials, now)
+        return []
+
+    def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, burials: list[Burial], now: int) -> None:
+        key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
+        record = self.records[key, offset]
+        if isinstance(record, LiteMQError):
+            self._unsettled.append(self._told(failed, offset, record.code, str(record)))
+            return
+        of_queue = stock.stock(key)
+        if failed.token:
+            mine, lost = of_queue.settle(offset, offset + 1, failed.token)
+            if lost:
+                self._lose(failed, stock.not_settled(failed.token, key, lost, failed=True))
+                return
+            stock.settled(failed.token, key, offset, offset + 1, failed=True)
+            count = mine[0].tries
+        elif of_queue.is_done(offset):
+            return  # said twice, since the answer was lost
+        else:
+            count = max(1, failed.count)
+        if failed.is_final or count > failed.max_retries:
+            burials.append(
+                Burial(
+                    record,
+                    stock.topic_id,
+                    key,
+                    offset,
+                    self.group,
+                    count,
+                    _reason(failed),
+                    failed.detail,
+                    failed.error,
+                    failed.stack,
+                    failed.consumer or self.caller.client_id,
+                )
+            )
+        elif failed.token and not failed.delay_ms:
+            tick.released(key, offset, offset + 1)
+            of_queue.put_back(offset, offset + 1)
+        else:
+            tick.failed(
+                TryFailed(
+                    topic_id=key.topic_id,
+                    queue_id=key.queue_id,
+                    queue_offset=offset,
+                    predecessor=log_offset_of(record),
+                    due=now + failed.delay_ms + bool(failed.delay_ms),  # no lease ends early, and no wait
+                    count=count,
+                    tried_topic_id=stock.topic_id,
+                    retry_topic_id=stock.retry_topic().topic_id,
+                )
+            )
+
+    def answer(self, store: Store) -> None:
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                self.caller.answer(self.frame, self._answered())
+            else:
+                self.caller.refuse(self.frame, failure)
+
+        store.when_confirmed(store.log_end, confirmed)
+
+
+class Extension(Settlement):
+    """EXTEND: messages are kept for longer. If the record is lost, so is the extension, which only allows a repeat: it is told at once."""
+
+    def __init__(self, caller: Caller, frame: Frame, request: ExtendRequest) -> None:
+        super().__init__(caller, frame, request.group)
+        self._request = request
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        _check_size(self._request.leases)
+        for leased in self._request.leases:
+            stock.key_of(leased.queue_id, is_retry=leased.is_retry)
+        return []
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:  # noqa: ARG002
+        watched: Watched = []
+        lease_ms = self._request.lease_ms
+        for leased in self._request.leases:
+            for of_queue, (begin, end) in self._leased(stock, leased):
+                extended = of_queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
+                tick.granted(of_queue.key, extended.logged)
+                watched += [(of_queue, lease) for lease in extended.kept]
+                self._lose(leased, extended.lost)
+        return watched
+
+    def answer(self, store: Store) -> None:  # noqa: ARG002
+        self.caller.answer(self.frame, self._answered())
+
+
+def _check_size(leases: Iterable[Leased]) -> None:
+    count = sum(end - begin for leased in leases for begin, end in unpack_runs(leased.offsets))
+    if count > MOST_OFFSETS:
+        raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
+
+
+def _reason(failed: FailedTry) -> DeadReason:
+    try:
+        return DeadReason(failed.reason)
+    except ValueError:
+        return DeadReason.CONSUME_ERROR if failed.is_final else DeadReason.MAX_RETRY

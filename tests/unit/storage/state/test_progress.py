@@ -1,0 +1,189 @@
+"""What groups have done: the same from any snapshot on, and what it says about single offsets."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from litemq.format.runs import Run, pack_runs
+from litemq.proto.control_pb2 import (
+    Control,
+    DeadLettersDropped,
+    Grant,
+    Group,
+    GroupChanged,
+    GroupOffset,
+    LeaseTick,
+    OffsetsCommitted,
+    OffsetsReset,
+    QueueLeases,
+    TopicDeleted,
+    TryFailed,
+)
+from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.progress import Progress, place_of
+from litemq.types import RecordKind
+
+KEY = QueueKey(16, 1)
+GROUPS = st.sampled_from(["billing", "audit"])
+QUEUES = st.sampled_from([KEY, QueueKey(17, 16)])
+FAR = 4090  # near the border of two rows
+OFFSETS = st.integers(0, 24).map(lambda offset: offset + (FAR if offset > 12 else 0))
+
+
+@st.composite
+def _runs(draw: st.DrawFn) -> list[int]:
+    bounds = sorted(draw(st.lists(OFFSETS, min_size=2, max_size=6, unique=True)))
+    return pack_runs([(begin, end) for begin, end in zip(bounds[::2], bounds[1::2], strict=False)])
+
+
+@st.composite
+def _ticks(draw: st.DrawFn) -> Control:
+    grants = [
+        Grant(offsets=draw(_runs()), token=draw(st.integers(1, 3)), deadline=draw(st.integers(1, 3)), count=draw(st.integers(1, 2)))
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    topic_id, queue_id = draw(QUEUES)
+    queue = QueueLeases(topic_id=topic_id, queue_id=queue_id, done=draw(_runs()), released=draw(_runs()), grants=grants)
+    failed = [_failed(draw(QUEUES), draw(OFFSETS), draw(st.integers(0, 3))) for _ in range(draw(st.integers(0, 1)))]
+    return Control(lease_tick=LeaseTick(group=draw(GROUPS), queues=[queue], failed=failed))
+
+
+def _failed(key: QueueKey, offset: int, predecessor: int) -> TryFailed:
+    return TryFailed(
+        topic_id=key.topic_id, queue_id=key.queue_id, queue_offset=offset, predecessor=predecessor, due=5, count=1, retry_topic_id=20
+    )
+
+
+@st.composite
+def _commits(draw: st.DrawFn) -> Control:
+    topic_id, queue_id = draw(QUEUES)
+    offset = GroupOffset(group=draw(GROUPS), topic_id=topic_id, queue_id=queue_id, offset=draw(OFFSETS))
+    if draw(st.booleans()):
+        return Control(offsets_committed=OffsetsCommitted(offsets=[offset]))
+    offset.offset -= 1
+    return Control(offsets_reset=OffsetsReset(group=offset.group, reset_id="r", after=[offset]))
+
+
+@st.composite
+def _placed(draw: st.DrawFn) -> PlacedRecord:
+    kind = draw(st.sampled_from([RecordKind.RETRY, RecordKind.DEAD, RecordKind.PENDING, RecordKind.MESSAGE]))
+    place = draw(QUEUES)
+    properties = {"litemq-group": draw(GROUPS), "litemq-place": f"{place.topic_id}/{place.queue_id}/{draw(OFFSETS)}"}
+    told = properties if kind is RecordKind.DEAD else {}
+    origin = draw(st.integers(-1, 6))
+    return PlacedRecord(0, kind, origin, draw(st.sampled_from([20, 21])), 16, 0, 1, 0, 200, 0, told)
+
+
+ENDS = st.sampled_from(
+    [
+        Control(group_changed=GroupChanged(group=Group(group="audit", gone=True))),
+        Control(topic_deleted=TopicDeleted(topic_id=16)),
+        Control(group_changed=GroupChanged(group=Group(group="audit", paused=True))),
+        Control(dead_letters_dropped=DeadLettersDropped(log_offset_steps=[1, 1, 2, 3])),
+    ]
+)
+
+
+def _in_order(history: list[Control | PlacedRecord]) -> list[Control | PlacedRecord]:
+    """Records stand where they come: their offsets rise."""
+    return [
+        change._replace(log_offset=at, queue_offset=at) if isinstance(change, PlacedRecord) else change for at, change in enumerate(history)
+    ]
+
+
+HISTORIES = st.lists(_ticks() | _commits() | _placed() | ENDS, max_size=12).map(_in_order)
+
+
+def _take(delivery: Delivery, change: Control | PlacedRecord) -> list[tuple[object, ...]]:
+    return delivery.place(change) if isinstance(change, PlacedRecord) else delivery.apply(change)
+
+
+def _rows(delivery: Delivery) -> list[bytes]:
+    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
+
+
+@settings(deadline=None)
+@given(HISTORIES, st.integers(0, 12))
+def test_a_snapshot_and_the_rest_are_the_whole(history: list[Control | PlacedRecord], cut: int) -> None:
+    whole = Delivery()
+    for change in history[:cut]:
+        _take(whole, change)
+    loaded = Delivery()
+    for row in whole.rows():
+        assert loaded.put(row)
+    copied = whole.copy()
+    before = _rows(whole)
+    assert _rows(loaded) == before
+    for change in history[cut:]:
+        _take(whole, change)
+        _take(loaded, change)
+    assert _rows(loaded) == _rows(whole)
+    assert _rows(copied) == before
+
+
+@settings(deadline=None)
+@given(HISTORIES)
+def test_rows_that_are_touched_are_all_that_changed(history: list[Control | PlacedRecord]) -> None:
+    from litemq.storage.state.rows import is_gone, row_key
+
+    delivery = Delivery()
+    stored: dict[bytes, bytes] = {}
+    for change in history:
+        for touch in _take(delivery, change):
+            row = delivery.row(touch)
+            if is_gone(row):
+                stored.pop(row_key(row), None)
+            else:
+                stored[row_key(row)] = row.SerializeToString(deterministic=True)
+        assert sorted(stored.values()) == sorted(_rows(delivery))
+
+
+def _tick(done: list[Run] = [], released: list[Run] = [], grants: list[tuple[list[Run], int, int]] = []) -> Control:  # noqa: B006
+    told = [Grant(offsets=pack_runs(runs), token=token, deadline=10, count=count) for runs, token, count in grants]
+    queue = QueueLeases(topic_id=16, queue_id=1, done=pack_runs(done), released=pack_runs(released), grants=told)
+    return Control(lease_tick=LeaseTick(group="billing", queues=[queue]))
+
+
+def _counts(progress: Progress) -> dict[int, tuple[int, int]]:
+    queue = progress.of_queue("billing", KEY)
+    leases = [] if queue is None else list(queue.leases)
+    return {offset: (lease.token, lease.tries) for lease in leases for offset in range(lease.begin, lease.end)}
+
+
+def test_the_offset_is_where_everything_below_is_done() -> None:
+    progress = Progress()
+    progress.apply(_tick(grants=[([(0, 4)], 7, 1)]))
+    assert progress.offsets["billing", KEY] == 0
+    progress.apply(_tick(done=[(1, 3)]))
+    assert progress.offsets["billing", KEY] == 0
+    assert _counts(progress) == {0: (7, 1), 3: (7, 1)}
+    progress.apply(_tick(done=[(0, 1)]))
+    assert progress.offsets["billing", KEY] == 3
+    progress.apply(_tick(released=[(3, 4)]))
+    assert _counts(progress) == {3: (0, 1)}
+    progress.apply(_tick(grants=[([(3, 4)], 8, 2)]))
+    assert _counts(progress) == {3: (8, 2)}
+    progress.apply(_tick(done=[(3, 4)], grants=[([(0, 4)], 9, 1)]))
+    assert progress.offsets["billing", KEY] == 4
+    assert progress.of_queue("billing", KEY) is None, "what is done was given out again"
+
+
+def test_who_commits_ahead_has_done_it_and_who_goes_back_has_not() -> None:
+    progress = Progress()
+    progress.apply(_tick(done=[(5, 8)], grants=[([(0, 2), (8, 9)], 7, 1)]))
+    commit = GroupOffset(group="billing", topic_id=16, queue_id=1, offset=5)
+    progress.apply(Control(offsets_committed=OffsetsCommitted(offsets=[commit])))
+    assert progress.offsets["billing", KEY] == 8
+    assert _counts(progress) == {8: (7, 1)}
+    commit.offset = 2
+    progress.apply(Control(offsets_committed=OffsetsCommitted(offsets=[commit])))
+    assert progress.offsets["billing", KEY] == 2
+    assert progress.of_queue("billing", KEY) is None
+
+
+def test_places() -> None:
+    assert place_of("16/1/9") == (KEY, 9)
+    for wrong in ("", "16/1", "16/1/x", "16/1/-9", "1/2/3/4"):
+        assert place_of(wrong) is None
