@@ -29,6 +29,11 @@ from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
 from litemq.broker.time import BrokerTime
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
+from litemq.broker.trace import Trace
+from litemq.broker.traced_caller import TracedCallers
+from litemq.broker.visitors import RETRY_QUEUE, Visitors
+from litemq.broker.why_facts import Gatherer
+from litemq.broker.why_requests import WhyRequests
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
 from litemq.format.limits import STORED_LIMITS
@@ -91,6 +96,10 @@ class Broker:
         letters = Letters(store)
         self._redriving = Redriving(store, letters, time, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
+        self._visitors = Visitors(time)
+        why_requests = WhyRequests(Gatherer(store, time, self._visitors, self._lookups, lambda _group: False), self._in_background)
+        self._trace = Trace(store, time, self._limits.trace, self._limits.trace_one_in)
+        self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
         self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
@@ -105,8 +114,9 @@ class Broker:
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
+            **why_requests.handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
-            **LeaseRequests(self._leasing, self._groups, self._limits, self._topic).handlers,
+            **LeaseRequests(self._leasing, self._groups, self._limits, self._topic, self._visitors).handlers,
         }
 
     @property
@@ -117,6 +127,8 @@ class Broker:
 
     def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
         """Take the requests of one caller that arrived together."""
+        if self._traced is not None:
+            caller = self._traced.of(caller)
         destinations = self._destinations
         sends: list[Request] = []
         topic_id = -1
@@ -157,13 +169,17 @@ class Broker:
     def _grown(self, keys: list[QueueKey], end: int) -> None:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
+        self._trace.grown(keys, end)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self._pulling.grown([key], end)
+        self._trace.grown([key], end)
         self._leasing.tried_again(group, key.queue_id, end)
 
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""
+        if self._traced is not None:
+            caller = self._traced.gone(caller)
         self._sending.gone(caller)
         self._pulling.gone(caller)
         self._leasing.gone(caller)
@@ -171,6 +187,7 @@ class Broker:
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._trace.close()
         self._alarms.close()
         self._sending.close()
         self._pulling.close()
@@ -202,6 +219,8 @@ class Broker:
             raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
         if request.group:
             self._groups.check_member(caller, request.group, topic.topic_id)
+            queue_id = RETRY_QUEUE if request.is_retry else request.queue_id
+            self._visitors.came(request.group, topic.topic_id, queue_id, caller.client_id, request.filter, is_sql=request.filter_is_sql)
         self._pulling.offer(caller, frame, request, topic.topic_id)
 
     # Groups -------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from litemq.broker.trace_events import Sampling, TraceEvent, TraceMode, encode_events
+from litemq.broker.trace_events import Sampling, TraceEvent, TraceMode, encode_events, in_order
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.format.messages import MessageFields, decode_messages
@@ -47,6 +47,7 @@ class Trace:
         self._sampling = Sampling(mode, one_in)
         self.is_on = self._sampling.is_on
         self._told_to = dict(store.state.next) if self.is_on else {}
+        self._acked_to = dict(store.state.group_offsets) if self.is_on else {}
         self._grown: dict[QueueKey, None] = {}
         self._events: list[TraceEvent] = []
         self._missed = 0
@@ -62,19 +63,29 @@ class Trace:
 
     def received(self, group: str, client: str, records: Bytes) -> None:
         """Somebody was given these messages for a group."""
-        if self.is_on and records:
-            now = self._clock.wall_ms()
-            for fields in decode_messages(bytes(records)):
-                if self._sampling.takes(fields.message_id):
-                    self._note(_event(now, "received", fields)._replace(group=group, client=client))
+        now = self._clock.wall_ms()
+        for fields in decode_messages(bytes(records)):
+            if self._sampling.takes(fields.message_id):
+                self._note(_event(now, "received", fields)._replace(group=group, client=client))
+
+    def began(self, group: str, key: QueueKey, offset: int) -> None:
+        """A group reads a queue from an offset on: what is below it was done before, or never will be."""
+        self._acked_to.setdefault((group, key), offset)
 
     def settled(self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = "") -> None:
         """A group has settled these offsets of a queue: acked, released, failed or rejected."""
-        if self.is_on:
-            now = self._clock.wall_ms()
-            for fields in self._read(key, begin, end):
-                if self._sampling.takes(fields.message_id):
-                    self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail))
+        now = self._clock.wall_ms()
+        for fields in self._read(key, begin, end):
+            if self._sampling.takes(fields.message_id):
+                self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields)))
+
+    def committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
+        """A group has finished everything below an offset; what is new of it is acknowledged now."""
+        begin = self._acked_to.get((group, key), offset)
+        self._acked_to[group, key] = offset
+        begin = max(begin, self._store.state.least.get(key, 0))
+        if begin < offset:
+            self.settled(group, client, key, begin, offset, "acked")
 
     def _note(self, event: TraceEvent) -> None:
         if len(self._events) >= _MOST_WAITING:
@@ -101,7 +112,7 @@ class Trace:
             if self._missed:
                 events.append(TraceEvent(now, "missed", detail=f"{self._missed} events came faster than they could be told"))
                 self._missed = 0
-            placed = [Placed(record, *_TRACE_QUEUE, RecordKind.MESSAGE) for record in encode_events(events, now)]
+            placed = [Placed(record, *_TRACE_QUEUE, RecordKind.MESSAGE) for record in encode_events(in_order(events), now)]
             if placed:
                 self._store.append_placed(placed)
         except LiteMQError as error:
@@ -143,5 +154,18 @@ class Trace:
 
 
 def _event(at: int, what: str, fields: MessageFields) -> TraceEvent:
-    tries = fields.consume_count if fields.kind is RecordKind.RETRY else 0
-    return TraceEvent(at, what, fields.message_id, fields.topic, fields.queue_id, fields.queue_offset, tries=tries)
+    is_retry = fields.kind is RecordKind.RETRY  # then the number of its queue is that of its topic
+    return TraceEvent(
+        at,
+        what,
+        fields.message_id,
+        fields.topic,
+        -1 if is_retry else fields.queue_id,
+        fields.queue_offset,
+        tries=fields.consume_count,
+        detail=_detail(fields),
+    )
+
+
+def _detail(fields: MessageFields) -> str:
+    return "in the retry queue" if fields.kind is RecordKind.RETRY else ""

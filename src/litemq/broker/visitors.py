@@ -6,14 +6,17 @@ from typing import Final, NamedTuple
 
 from litemq.clock import Clock
 
-__all__ = ["Visit", "Visitors"]
+__all__ = ["ANY_QUEUE", "RETRY_QUEUE", "Visit", "Visitors"]
+
+ANY_QUEUE: Final = -1  # of the topic, as leases are asked for
+RETRY_QUEUE: Final = -2  # the group's, of the topic
 
 _LATELY_NS: Final = 90 * 1_000_000_000  # a request that finds nothing waits for a minute at most, and then comes another
 _MOST: Final = 20_000  # places that are remembered
 
 
 class Visit(NamedTuple):
-    """One request for messages. ``queue_id`` is -1 where it was for any queue of the topic, as leases are."""
+    """One request for messages."""
 
     at_ns: int
     client: str

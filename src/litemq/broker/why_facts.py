@@ -6,13 +6,13 @@ Records are looked up from a thread, since that may wait for the disk; what grou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from litemq.broker.filters import parse_filter
-from litemq.broker.trace_events import TRACE_TOPIC, TraceEvent, decode_events
-from litemq.broker.visitors import Visit, Visitors
+from litemq.broker.trace_events import TRACE_TOPIC, TraceEvent, decode_events, in_order
+from litemq.broker.visitors import RETRY_QUEUE, Visit, Visitors
 from litemq.broker.why import Burial, Delivery, Facts
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
@@ -51,8 +51,9 @@ class Gathered(NamedTuple):
 class Gatherer:
     """Looks everything up, on one broker."""
 
-    def __init__(self, store: Store, clock: Clock, visitors: Visitors, lookups: Executor) -> None:
+    def __init__(self, store: Store, clock: Clock, visitors: Visitors, lookups: Executor, is_paused: Callable[[str], bool]) -> None:
         self._store = store
+        self._is_paused = is_paused
         self._clock = clock
         self._visitors = visitors
         self._lookups = lookups
@@ -105,7 +106,7 @@ class Gatherer:
     def _trace(self, message_id: str) -> list[TraceEvent]:
         found = self._store.find(TRACE_TOPIC, message_id, _MOST_COPIES)
         events = [event for one in found for event in decode_events(one.record.body) if event.message_id == message_id]
-        return sorted(events, key=lambda event: event.at)
+        return in_order(events)
 
     def _oldest(self, topics: Sequence[str]) -> int:
         """When the oldest message was stored of those that retention has left; 0 where it took none."""
@@ -149,7 +150,7 @@ class Gatherer:
             due=self._due(pending, copies) if last is None else 0,
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
             delivery=None if last is None else self._delivery(group, facts, last, came),
-            waiting_try=None if waiting is None else (waiting.due, waiting.count),
+            waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             burial=self._burial(group, copies),
             is_paused=self._is_paused(group),
             comes=len(came),
@@ -171,14 +172,14 @@ class Gatherer:
         leases = queue.leases.within(offset, offset + 1) if queue is not None else []
         begin = group_offset if group_offset >= 0 else self._store.state.least.get(key, 0)
         is_retry = key.topic_id != topic.topic_id
-        owner = came.get(-2 if is_retry else key.queue_id)
+        owner = came.get(RETRY_QUEUE if is_retry else key.queue_id)
         return Delivery(
             "the retry queue" if is_retry else f"queue {key.queue_id}",
             offset,
             group_offset,
             offset < group_offset or any(run_begin <= offset < end for run_begin, end in done),
             leases[0].deadline if leases else 0,
-            leases[0].count if leases else 0,
+            leases[0].tries if leases else 0,
             owner.client if owner is not None else "",
             max(0, offset - begin - sum(min(end, offset) - run_begin for run_begin, end in done)),
         )
@@ -192,9 +193,6 @@ class Gatherer:
                     there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
                     return Burial(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
         return None
-
-    def _is_paused(self, group: str) -> bool:
-        return self._store.state.delivery.groups.is_paused(group)
 
 
 def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:

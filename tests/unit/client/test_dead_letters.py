@@ -81,7 +81,7 @@ def test_they_are_listed_by_topic_and_by_group() -> None:
             ({"ids": found[0].message_id}, 1),
             ({"undecodable": True}, 0),
         ):
-            assert len(await letters.select(**selection)) == number, selection  # type: ignore[arg-type]
+            assert len(await letters.select(**selection)) == number, selection
         assert await mq.dead_letters("audit").count() == 1
         assert [one.keys for one in await mq.dead_letters("audit").select()] == [("o-3",)]
         assert await mq.dead_letters("billing").select(reasons="consume_error") == []
