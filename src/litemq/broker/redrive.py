@@ -114,7 +114,12 @@ class Redriving:
         self._redrives[redrive.redrive_id] = redrive
         task = asyncio.get_running_loop().create_task(self._run(redrive, Pace(messages_per_s, self._clock.elapsed_ns())))
         self._tasks[redrive.redrive_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(redrive.redrive_id, None))
+
+        def over(_task: asyncio.Task[None]) -> None:
+            del self._tasks[redrive.redrive_id]
+            redrive.end("cancelled", "the broker was stopped")  # unless it has ended
+
+        task.add_done_callback(over)
         return redrive
 
     def get(self, redrive_id: int) -> Redrive:
@@ -152,8 +157,6 @@ class Redriving:
         except Exception:  # noqa: BLE001  whoever follows it is told, and the others go on
             _LOG.exception("redrive %d of %s failed", redrive.redrive_id, redrive.topic)
             redrive.end("failed", "the broker could not go on; its log says why")
-        finally:
-            redrive.end("cancelled", "the broker was stopped")
 
     def _next(self, redrive: Redrive, seen: int) -> list[int]:
         return [one for one in self._letters.after(redrive.topic, seen, _READ_AT_ONCE) if one < redrive.log_end]
