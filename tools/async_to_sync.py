@@ -51,6 +51,7 @@ from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
+from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 

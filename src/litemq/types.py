@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 
 __all__ = [
     "DEFAULT_PRIORITY",
     "LATEST_TIME_MS",
+    "LEAST_DELAY_MS",
     "MAX_NAME_BYTES",
+    "MOST_DELAY_MS",
     "PRIORITY_CLASSES",
     "SYSTEM_PREFIXES",
     "BodyCodec",
@@ -22,10 +24,12 @@ __all__ = [
     "Durability",
     "MessageStatus",
     "MessageType",
+    "Priorities",
     "Record",
     "RecordKind",
     "Stamp",
     "StoredRecord",
+    "WhenFull",
     "check_name",
     "check_readable",
     "is_system_name",
@@ -33,10 +37,16 @@ __all__ = [
 ]
 
 DEFAULT_PRIORITY: Final = 128
+Priorities = Literal["none", "strict", "weighted"]  # of a topic; under leases the highest class first, or each its share
+WhenFull = Literal["reject", "dead_letter"]  # what becomes of a message to a queue with too many
 PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has as many queue ids for each queue
 
 # The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.
 LATEST_TIME_MS: Final = 253_402_300_799_999
+
+# A message may wait for so long.
+LEAST_DELAY_MS: Final = 10
+MOST_DELAY_MS: Final = 365 * 24 * 3600 * 1000
 
 MAX_NAME_BYTES: Final = 127
 SYSTEM_PREFIXES: Final = ("%", "LITEMQ_SYS_", "RMQ_SYS_")

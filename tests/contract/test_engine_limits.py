@@ -1,7 +1,6 @@
 """Limits, and what is not there yet: both are said, and nothing is sent by mistake."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -103,27 +102,6 @@ async def test_options_over_the_limits(engine: Engine, topic: str, options: dict
                 await mq.send(topic, b"wrong", **options)
             await mq.send(topic, b"right", ordering_key="k")
         assert [message.body for message in await read_all(mq, topic)] == [b"right", b"right"]
-
-
-LATER: list[tuple[str, dict[str, Any]]] = [
-    ("`delay`", {"delay": 5}),
-    ("`deliver_at`", {"deliver_at": datetime(2030, 1, 1, tzinfo=UTC)}),
-    ("`ttl`", {"ttl": timedelta(seconds=5)}),
-    ("`priority`", {"priority": 9}),
-]
-
-
-@pytest.mark.parametrize("options", [pytest.param(options, marks=capability(name, missing=True), id=name) for name, options in LATER])
-async def test_options_that_are_not_there_yet(engine: Engine, topic: str, options: dict[str, Any]) -> None:
-    (name,) = options
-    async with engine.client() as mq:
-        for send in (mq.send, mq.send_nowait):
-            with pytest.raises(UnsupportedFeatureError, match=f"{name}="):
-                await send(topic, b"x", **options)
-        await mq.send(topic, b"plain")
-        assert [message.body for message in await read_all(mq, topic)] == [b"plain"]
-        with pytest.raises(InvalidArgumentError, match="time zone"):
-            await mq.send(topic, b"x", deliver_at=datetime(2030, 1, 1))  # noqa: DTZ001
 
 
 @capability("Durability `replicas`", missing=True)

@@ -27,7 +27,7 @@ from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
-from litemq.broker.time import BrokerTime
+from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.trace import Trace
 from litemq.broker.traced_caller import TracedCallers
@@ -85,20 +85,20 @@ class Broker:
         self._announce = announce
         self._pulling = Pulling(store, self._limits)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
-        self._sending = Sending(store, self._limits, quotas, self._grown)
+        self.alarms = Alarms(clock)
+        self._timers = Timers(store, clock, self.alarms, self._grown)
+        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
         self._groups = Groups(store)
-        time = BrokerTime(clock)
-        self._alarms = Alarms(time)
-        self._retries = Retries(store, time, self._alarms, self._tried_again)
-        self._leasing = Leasing(store, self._limits, time, self._alarms, self._retries.wait)
+        self._retries = Retries(store, clock, self.alarms, self._tried_again)
+        self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         letters = Letters(store)
-        self._redriving = Redriving(store, letters, time, self._lookups, self._grown)
+        self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
-        self._visitors = Visitors(time)
-        why_requests = WhyRequests(Gatherer(store, time, self._visitors, self._lookups, lambda _group: False), self._in_background)
-        self._trace = Trace(store, time, self._limits.trace, self._limits.trace_one_in)
+        self._visitors = Visitors(clock)
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, lambda _group: False), self._in_background)
+        self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
@@ -162,10 +162,6 @@ class Broker:
             raise ProtocolError(f"a broker does not know opcode {frame[1]}{hint}")
         handler(caller, frame)
 
-    def ring_due(self) -> None:
-        """Do all that is due now. The broker does so by itself; a test that has moved its clock need not wait for it."""
-        self._alarms.ring_due()
-
     def _grown(self, keys: list[QueueKey], end: int) -> None:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
@@ -185,10 +181,15 @@ class Broker:
         self._leasing.gone(caller)
         self._groups.gone(caller)
 
+    async def fire_due(self) -> int:
+        """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
+        return self.alarms.ring_due() + await self._timers.fire_due()
+
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
-        self._alarms.close()
+        self._timers.close()
+        self.alarms.close()
         self._sending.close()
         self._pulling.close()
         self._redriving.close()

@@ -17,11 +17,13 @@ from typing import Final
 import numpy as np
 
 from litemq.broker.caller import Caller
-from litemq.broker.claims import claims_of, claims_together
+from litemq.broker.claims import claims_of, claims_together, priorities_of
 from litemq.broker.config import BrokerLimits
 from litemq.broker.fairness import FREE_BYTES, Lines
 from litemq.broker.quotas import Quotas
+from litemq.clock import Clock
 from litemq.errors import (
+    DiskFullError,
     InvalidArgumentError,
     LiteMQError,
     OverloadedError,
@@ -35,13 +37,14 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Appended, Store
-from litemq.types import Durability
+from litemq.types import MOST_DELAY_MS, Durability
 
 __all__ = ["Request", "Sending"]
 
 _RETRY_AFTER_MS: Final = 20
 _WORTH_COLUMNS: Final = 8  # requests of a turn: for fewer, each is looked at by itself
 _NOT_TOLD: Final = -1
+_CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
 _LOG = logging.getLogger(__name__)
 
 _DISK: Final = int(Durability.DISK)
@@ -53,7 +56,7 @@ Request = tuple[Caller, Frame, int]
 class _Turn:
     """Requests of one topic that may be appended as far as their claims go, column by column."""
 
-    __slots__ = ("batches", "callers", "counts", "earlier", "frames", "joined", "levels", "queue_ids")
+    __slots__ = ("batches", "callers", "counts", "delayed", "earlier", "frames", "joined", "levels", "queue_ids")
 
     def __init__(self) -> None:
         self.callers: list[Caller] = []
@@ -65,14 +68,26 @@ class _Turn:
         self.levels: list[int] = []
         # By number of the request: the receipts of the records before its batch, which an earlier try appended.
         self.earlier: dict[int, Earlier] = {}
+        # The numbers of the requests in which a record has a due time.
+        self.delayed: list[int] = []
 
 
 class Sending:
     """Appends for everybody on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, limits: BrokerLimits, quotas: Quotas, grown: Callable[[list[QueueKey], int], None]) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        limits: BrokerLimits,
+        quotas: Quotas,
+        grown: Callable[[list[QueueKey], int], None],
+        held: Callable[[], None],
+    ) -> None:
+        """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some wait for their time."""
         self._store = store
+        self._clock = clock
+        self._held = held
         self._lines = Lines(limits.max_unconfirmed_bytes)
         self._is_behind = False  # somebody waits in line until the disk has caught up
         self._quotas = quotas
@@ -190,7 +205,7 @@ class Sending:
         callers, frames, queue_ids = zip(*requests, strict=True)
         batches = [frame[4] for frame in frames]
         joined = bytearray().join(batches)
-        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids)
+        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
         if claims is None:
             return None
         pairs = dict(claims.sequences)
@@ -209,10 +224,14 @@ class Sending:
         turn = _Turn()
         tentative: dict[tuple[int, int, int], int] = {}  # the sequences that are expected once those before are appended
         expected_of = self._store.state.producers.expected
+        has_priorities = self._has_priorities(topic_id)
         for caller, frame, queue_id in requests:
             batch: bytes | memoryview = frame[4]
             try:
-                producer_id, sequence, count, level = claims_of(frame[4])
+                priorities = priorities_of(queue_id, has_priorities=has_priorities)
+                producer_id, sequence, count, level, due = claims_of(frame[4], priorities)
+                if due:
+                    self._check_due(due, len(batch))
                 if quotas is not None:
                     quotas.take(caller.client_id, count, len(batch))
                 if producer_id:
@@ -238,6 +257,8 @@ class Sending:
             except LiteMQError as error:
                 caller.refuse(frame, error)
                 continue
+            if due:
+                turn.delayed.append(len(turn.frames))
             turn.callers.append(caller)
             turn.frames.append(frame)
             turn.queue_ids.append(queue_id)
@@ -245,6 +266,16 @@ class Sending:
             turn.counts.append(count)
             turn.levels.append(level)
         return turn
+
+    def _has_priorities(self, topic_id: int) -> bool:
+        topic = self._store.state.topics.get(topic_id)
+        return topic is not None and topic.has_priorities
+
+    def _check_due(self, due: int, size: int) -> None:
+        if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
+            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
+        if size > self._store.timer_room:
+            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
 
     def _receipts(self, pair: tuple[int, int, int], sequence: int, count: int, expected: int) -> Earlier:
         """Where the first records of a request went, which are known already; raises where it comes too early, or much too late."""
@@ -281,16 +312,32 @@ class Sending:
         queue_ids, counts = turn.queue_ids, turn.counts
         is_plain = len(counts) == sum(counts)
         queues = set(queue_ids)
+        held_after = self._clock.wall_ms() if turn.delayed else None
         if len(queues) == 1:
-            appended = self._store.append(joined, topic_id, queue_ids[0])
+            appended = self._store.append(joined, topic_id, queue_ids[0], held_after=held_after)
         else:
-            appended = self._store.append(joined, topic_id, np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts))
+            places = np.array(queue_ids) if is_plain else np.repeat(queue_ids, counts)
+            appended = self._store.append(joined, topic_id, places, held_after=held_after)
         self._end = appended.end
-        offsets: list[int] = appended.queue_offsets.tolist()
-        if not is_plain:
-            offsets = [offsets[at] for at in accumulate(counts[:-1], initial=0)]
+        every: list[int] = appended.queue_offsets.tolist()
+        offsets = every if is_plain else [every[at] for at in accumulate(counts[:-1], initial=0)]
+        if turn.delayed:
+            offsets = self._tell_one_by_one(turn, offsets, every, appended.store_timestamp)
+            self._held()
         self._answer(turn, offsets, appended)
         self._grown([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
+
+    @staticmethod
+    def _tell_one_by_one(turn: _Turn, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:
+        """Where a record of a request is held, and so has no place in its queue yet, the others' places do not follow each other."""
+        offsets = offsets.copy()
+        firsts = list(accumulate(turn.counts, initial=0))
+        for number in turn.delayed:
+            places = every[firsts[number] : firsts[number + 1]]
+            if _NOT_TOLD in places and turn.levels[number]:
+                turn.earlier.setdefault(number, []).extend((offset, store_timestamp) for offset in places)
+                offsets[number] = _NOT_TOLD
+        return offsets
 
     def _answer(self, turn: _Turn, offsets: list[int], appended: Appended) -> None:
         """Those to whom memory is enough at once, the others when it is confirmed."""

@@ -21,6 +21,7 @@ NOUNS: Final = {
     "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",
     "topic": "Create, delete, list and describe topics.",
     "up": "Run a NameServer and a broker here, for development.",
+    "worker": "Run the handlers and tasks of a program.",
 }
 
 

@@ -25,11 +25,11 @@ from litemq.cli.logs import Level
 from litemq.cli.serving import STOPPING_SIGNALS
 from litemq.errors import LiteMQError
 
-__all__ = ["Child", "supervise"]
+__all__ = ["REPEATED", "Child", "read_signals", "supervise", "taken_signals"]
 
 
 # Of one closed terminal it comes twice, from the shell and from the kernel: that does not mean "at once".
-_REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
+REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
 # By somebody, or by a kernel that has no memory left.
 _AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk is safe: start it again with litemq up"
 
@@ -92,7 +92,7 @@ def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Chi
     If a child ends by itself the others are stopped, and its error is raised.
     """
     children: list[Child] = []
-    with _signals() as signalled, selectors.DefaultSelector() as selector:
+    with taken_signals() as signalled, selectors.DefaultSelector() as selector:
         selector.register(signalled, selectors.EVENT_READ)
         try:
             for one in start:
@@ -116,7 +116,7 @@ def _watch(selector: selectors.BaseSelector, children: list[Child], ready: Calla
     while True:
         for key, _ in selector.select():
             if not isinstance(key.data, Child):
-                _drain(key.fileobj)
+                read_signals(key.fileobj)
                 return None
             if not key.data.hear():
                 selector.unregister(key.data.line)
@@ -140,7 +140,7 @@ def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: f
                 return
             for key, _ in selector.select(0.05):
                 if not isinstance(key.data, Child):
-                    if _drain(key.fileobj) - _REPEATED:
+                    if read_signals(key.fileobj) - REPEATED:
                         _abort(children)
                 elif not key.data.hear():
                     selector.unregister(key.data.line)
@@ -155,7 +155,7 @@ def _abort(children: list[Child]) -> None:
 
 
 @contextmanager
-def _signals() -> Iterator[socket.socket]:
+def taken_signals() -> Iterator[socket.socket]:
     """A socket that can be read when a signal has come."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -174,6 +174,6 @@ def _signals() -> Iterator[socket.socket]:
         writer.close()
 
 
-def _drain(reader: object) -> set[int]:
+def read_signals(reader: object) -> set[int]:
     """The signals that have come."""
     return set(reader.recv(64)) if isinstance(reader, socket.socket) else set()

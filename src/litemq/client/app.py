@@ -121,6 +121,11 @@ class AsyncApp:
         self._plugins.add(plugin)
         self._see_sending()
 
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """The handlers that were declared, those of tasks among them."""
+        return tuple(self._subscriptions)
+
     # Running ------------------------------------------------------------------------------------------------------------------
 
     def _worker(self, concurrency: int | None, shutdown_timeout: float | None, recycle_after: int | None) -> Worker:
@@ -224,6 +229,11 @@ class SyncApp:
     def add_plugin(self, plugin: Plugin) -> None:
         """Tell a plug-in what happens. Those of installed packages are found by themselves."""
         self._wrapped.add_plugin(plugin)
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """The handlers that were declared, those of tasks among them."""
+        return self._wrapped.subscriptions
 
     def run(self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None) -> None:
         """Call the handlers until SIGINT or SIGTERM comes.

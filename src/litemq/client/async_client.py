@@ -28,7 +28,8 @@ from litemq.client.middleware import Middleware, around_sending
 from litemq.client.reader import Reader, Start
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
-from litemq.client.times import seconds, to_ms
+from litemq.client.terms import PLAIN, Terms, terms_of
+from litemq.client.times import seconds
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
@@ -183,17 +184,19 @@ class AsyncClient(AsyncApp):
         priority: int | None = None,
     ) -> SendReceipt:
         """Send a message, and wait until it is stored as safely as its durability promises."""
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
-            _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
         if self._seen:
-            return await self._send_seen(engine, topic, OutgoingMessage(body, tags, keys, properties or {}, ordering_key), durability)
+            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+            return await self._send_seen(engine, topic, message, durability)
+        terms = PLAIN
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
+            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority)
         while True:
             try:
-                if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+                if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
                     waiter = engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
                 else:
-                    waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+                    waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
             except BufferFullError:
                 await engine.wait_for_room()
             else:
@@ -215,15 +218,16 @@ class AsyncClient(AsyncApp):
         priority: int | None = None,
     ) -> asyncio.Future[SendReceipt]:
         """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
-            _refuse_unsupported(delay, deliver_at, ttl, priority)
         engine = self._engine or self._opened()
         if self._seen:
-            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key)
+            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
             return asyncio.ensure_future(self._send_seen(engine, topic, message, durability))
-        if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties):
+        terms = PLAIN
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
+            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority)
+        if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
             return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
-        return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability)
+        return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
 
     async def send_batch(
         self, topic: str, messages: Sequence[OutgoingMessage | bytes | str], *, durability: DurabilityName | None = None
@@ -252,7 +256,8 @@ class AsyncClient(AsyncApp):
         """Hand over a message of a batch once there is room; where it cannot be sent, the others can."""
         while True:
             try:
-                return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability)
+                terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority) if each.has_terms else PLAIN
+                return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability, terms)
             except BufferFullError:
                 await engine.wait_for_room()
             except LiteMQError as reason:
@@ -288,6 +293,7 @@ class AsyncClient(AsyncApp):
         properties: Mapping[str, str] | None,
         ordering_key: str,
         durability: DurabilityName | None,
+        terms: Terms,
     ) -> asyncio.Future[SendReceipt]:
         body, content_type = self._serializers.dumps(topic, body)
         codec = BodyCodec.NONE
@@ -309,6 +315,7 @@ class AsyncClient(AsyncApp):
             tuple(properties.items()) if properties else (),
             ordering_key,
             _LEVELS[durability],
+            terms,
         )
 
     def serializer(self, topic: str, serializer: Serializer) -> None:
@@ -399,14 +406,3 @@ class AsyncClient(AsyncApp):
 
 def _words(words: str | Sequence[str]) -> tuple[str, ...]:
     return (words,) if isinstance(words, str) else tuple(words)
-
-
-def _refuse_unsupported(
-    delay: float | timedelta | None, deliver_at: datetime | None, ttl: float | timedelta | None, priority: int | None
-) -> None:
-    """Options that are agreed on and not there yet: nothing is sent at the wrong time by mistake."""
-    if deliver_at is not None:
-        to_ms(deliver_at, "deliver_at")
-    given = {"delay": delay, "deliver_at": deliver_at, "ttl": ttl, "priority": priority}
-    names = [f"{name}=" for name, value in given.items() if value is not None]
-    raise UnsupportedFeatureError(f"{', '.join(names)} is not in this version: send without, or hold the message back yourself")

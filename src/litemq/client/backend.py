@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
+from litemq.client.terms import PLAIN, Terms
+from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.types import BodyCodec, Durability
 
 __all__ = ["Backend", "BrokerFact", "Granted", "LeaseTerms", "Post", "Pulled", "QueueFact", "TopicFact", "WhyFact"]
@@ -30,6 +32,7 @@ class TopicFact(NamedTuple):
 
     topic: str
     queues: tuple[QueueFact, ...]
+    settings: TopicSettings = TopicSettings()
 
 
 class BrokerFact(NamedTuple):
@@ -79,11 +82,23 @@ class Granted(NamedTuple):
     counts: list[int]
 
 
-# Topic, body, codec, content type, tags, keys, properties, ordering key, durability (None: the broker's default).
-Post = Callable[
-    [str, bytes, BodyCodec, str, tuple[str, ...], Sequence[str], tuple[tuple[str, str], ...], str, Durability | None],
-    asyncio.Future[SendReceipt],
-]
+class Post(Protocol):
+    """Takes a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
+
+    def __call__(
+        self,
+        topic: str,
+        body: bytes,
+        codec: BodyCodec,
+        content_type: str,
+        tags: tuple[str, ...],
+        keys: Sequence[str],
+        properties: tuple[tuple[str, str], ...],
+        ordering_key: str,
+        level: Durability | None,  # None: the broker's default
+        terms: Terms = PLAIN,
+        /,
+    ) -> asyncio.Future[SendReceipt]: ...
 
 
 class Backend(Protocol):
@@ -103,7 +118,11 @@ class Backend(Protocol):
         """Wait until there may be room for one more message."""
         ...
 
-    post: Post  # takes a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already
+    post: Post
+
+    def wall_ms(self) -> int:
+        """What time it is, by the clock that delays are measured with (ms since 1970)."""
+        ...
 
     async def flush(self, within: float | None = None) -> None:
         """Wait until everything that was taken before is stored or has failed."""
@@ -151,7 +170,9 @@ class Backend(Protocol):
 
     # Looking after it
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact: ...
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact: ...
+
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact: ...
 
     async def delete_topic(self, topic: str) -> None: ...
 

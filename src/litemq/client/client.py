@@ -32,6 +32,7 @@ from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
+from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
@@ -299,9 +300,40 @@ class Admin:
         self._wrapped = wrapped
         self._thread = thread
 
-    def create_topic(self, topic: str, *, queues: int = 4, brokers: Sequence[str] | None = None) -> TopicFact:
-        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive."""
-        return self._thread.run(self._wrapped.create_topic(topic, queues=queues, brokers=brokers))
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 4,
+        brokers: Sequence[str] | None = None,
+        priorities: bool | Priorities = False,
+        ttl: float | timedelta | None = None,
+        max_backlog: int = 0,
+        when_full: WhenFull = "reject",
+    ) -> TopicFact:
+        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
+
+        With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
+        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next."""
+        return self._thread.run(
+            self._wrapped.create_topic(
+                topic, queues=queues, brokers=brokers, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full
+            )
+        )
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        priorities: Literal["strict", "weighted"] | None = None,
+        ttl: float | timedelta | None = None,
+        max_backlog: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> TopicFact:
+        """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
+        return self._thread.run(
+            self._wrapped.alter_topic(topic, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full)
+        )
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and all its messages, on every broker."""

@@ -36,13 +36,22 @@ class SendReceipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """One message of ``send_batch``."""
+    """One message of ``send_batch``; the options are those of ``send``."""
 
     body: Any
     tags: str | Sequence[str] = ()
     keys: str | Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str = ""
+    delay: float | timedelta | None = None
+    deliver_at: datetime | None = None
+    ttl: float | timedelta | None = None
+    priority: int | None = None
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether it asks for more than to be stored."""
+        return not (self.delay is None and self.deliver_at is None and self.ttl is None and self.priority is None)
 
 
 class Source(Protocol):

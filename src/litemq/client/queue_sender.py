@@ -31,7 +31,7 @@ from litemq.format.limits import RecordLimits
 from litemq.format.record import RecordTemplate
 from litemq.net.sent_answers import unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
-from litemq.types import Durability
+from litemq.types import DEFAULT_PRIORITY, Durability
 
 __all__ = ["QueueSender", "Way"]
 
@@ -41,7 +41,7 @@ _new_tuple: Final = tuple.__new__  # a named tuple's own way costs twice as much
 _SEND: Final = int(Opcode.SEND)
 
 # What messages of one kind share: level, tags, content type, properties.
-TemplateKey = tuple[Durability, tuple[str, ...], str, tuple[tuple[str, str], ...]]
+TemplateKey = tuple[Durability, tuple[str, ...], str, tuple[tuple[str, str], ...], int]
 
 
 class Way(Protocol):
@@ -138,7 +138,7 @@ class QueueSender:
 
     def plain_template(self) -> RecordTemplate:
         """What encodes the messages that are nothing but a body and a key."""
-        self.plain = template = self.template((self.default_level, (), "", ()))
+        self.plain = template = self.template((self.default_level, (), "", (), DEFAULT_PRIORITY))
         return template
 
     def template(self, key: TemplateKey) -> RecordTemplate:
@@ -147,7 +147,7 @@ class QueueSender:
         if template is None:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
-            level, tags, content_type, properties = key
+            level, tags, content_type, properties, priority = key
             named = dict(properties)
             if content_type:
                 named.setdefault("content-type", content_type)
@@ -155,6 +155,7 @@ class QueueSender:
                 self.topic,
                 tags=tags,
                 properties=named,
+                priority=priority,
                 reliability=level,
                 producer_id=self.sequencer.producer_id if level else 0,
                 limits=RecordLimits(self._config.max_record_bytes),

@@ -109,7 +109,7 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timer", "group", "offsets_reset", "fired_through")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -117,10 +117,9 @@ class Row(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     WAITING_TRY_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
-    TIMER_FIELD_NUMBER: _ClassVar[int]
+    TIMERS_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_RESET_FIELD_NUMBER: _ClassVar[int]
-    FIRED_THROUGH_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
     group_offset: GroupOffset
@@ -128,11 +127,10 @@ class Row(_message.Message):
     leases: LeaseRow
     waiting_try: TryRow
     dead_letters: DeadRow
-    timer: TimerRow
+    timers: TimerTotals
     group: Group
     offsets_reset: OffsetsReset
-    fired_through: FiredThrough
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timer: _Optional[_Union[TimerRow, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., fired_through: _Optional[_Union[FiredThrough, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")
@@ -182,21 +180,13 @@ class DeadRow(_message.Message):
     page: int
     def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., log_offset_steps: _Optional[_Iterable[int]] = ..., queue_offset_steps: _Optional[_Iterable[int]] = ..., page: _Optional[int] = ...) -> None: ...
 
-class TimerRow(_message.Message):
-    __slots__ = ("pending", "due", "gone")
-    PENDING_FIELD_NUMBER: _ClassVar[int]
-    DUE_FIELD_NUMBER: _ClassVar[int]
-    GONE_FIELD_NUMBER: _ClassVar[int]
-    pending: int
-    due: int
-    gone: bool
-    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
-
-class FiredThrough(_message.Message):
-    __slots__ = ("due",)
-    DUE_FIELD_NUMBER: _ClassVar[int]
-    due: int
-    def __init__(self, due: _Optional[int] = ...) -> None: ...
+class TimerTotals(_message.Message):
+    __slots__ = ("count", "bytes")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    bytes: int
+    def __init__(self, count: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Group(_message.Message):
     __slots__ = ("group", "paused", "gone")
@@ -351,12 +341,14 @@ class OffsetsReset(_message.Message):
     def __init__(self, group: _Optional[str] = ..., reset_id: _Optional[str] = ..., before: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., undoes: _Optional[str] = ...) -> None: ...
 
 class TimerEnded(_message.Message):
-    __slots__ = ("pending", "moved_to")
+    __slots__ = ("pending", "due", "size")
     PENDING_FIELD_NUMBER: _ClassVar[int]
-    MOVED_TO_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     pending: int
-    moved_to: int
-    def __init__(self, pending: _Optional[int] = ..., moved_to: _Optional[int] = ...) -> None: ...
+    due: int
+    size: int
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class DeadLettersDropped(_message.Message):
     __slots__ = ("log_offset_steps",)

@@ -17,11 +17,12 @@ from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batc
 from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, PlacedRecord, QueueKey, State, TopicSettings
-from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.storage.state.producers import Touched
 from litemq.types import PRIORITY_CLASSES, Record, RecordKind, check_name, is_system_name
 
 __all__ = [
+    "NO_OFFSET",
     "Batch",
     "Placed",
     "Stamped",
@@ -38,6 +39,7 @@ __all__ = [
 
 Longs = npt.NDArray[np.int64]
 
+NO_OFFSET: Final = -1
 _MOST_QUEUES: Final = 65536
 _UNSTAMPED: Final = bytes(PRODUCER_BYTES_AT - STAMP_AT)
 
@@ -54,7 +56,10 @@ class Placed(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Valid records, and the queue of each; ``runs`` groups them where there are several queues."""
+    """Valid records, and the queue of each; ``runs`` groups them where there are several queues.
+
+    Of those that a producer sent to a topic, some may be ``held`` until they are due.
+    """
 
     columns: RecordColumns
     runs: QueueRuns | None
@@ -63,10 +68,15 @@ class Batch(NamedTuple):
     kind: RecordKind | Longs
     origins: Longs | int = -1
     consume_counts: Longs | int = 0
+    sent_to: int | None = None
+    held: npt.NDArray[np.bool_] | None = None
 
 
 class Stamped(NamedTuple):
-    """A batch's places in its queues, and its entries there: those of queue g are ``entries[bounds[g] : bounds[g + 1]]``."""
+    """A batch's places in its queues, and its entries there: those of queue g are ``entries[bounds[g] : bounds[g + 1]]``.
+
+    What is held has no place yet in the queue that it was sent to: its offset is -1.
+    """
 
     keys: list[QueueKey]
     firsts: list[int]
@@ -76,8 +86,10 @@ class Stamped(NamedTuple):
     bounds: list[int]
 
 
-def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs | int, limits: RecordLimits) -> Batch:
-    """What a producer sent; raises unless all of it may be appended."""
+def sent_batch(
+    state: State, buffer: bytearray, topic_id: int, queue_ids: Longs | int, limits: RecordLimits, held_after: int | None
+) -> Batch:
+    """What a producer sent; raises unless all of it may be appended. What is due later than ``held_after`` is held until then."""
     facts = state.topics.get(topic_id)
     if facts is None or facts.deleted or topic_id < FIRST_FREE_TOPIC_ID:
         raise InvalidArgumentError(f"no topic has the number {topic_id}")
@@ -89,11 +101,25 @@ def sent_batch(state: State, buffer: bytearray, topic_id: int, queue_ids: Longs 
         raise InvalidArgumentError("an empty batch")
     if not are_of_topic(columns, facts.name.encode()):
         raise InvalidArgumentError(f"a record in the batch is not of topic {facts.name!r}")
-    if isinstance(queue_ids, int):
-        return Batch(columns, None, topic_id, queue_ids, RecordKind.MESSAGE)
-    if queue_ids.shape != (len(columns),):
+    if not isinstance(queue_ids, int) and queue_ids.shape != (len(columns),):
         raise InvalidArgumentError(f"{queue_ids.size} queues for {len(columns)} records")
-    return Batch(columns, queue_runs(np.full(len(columns), topic_id), queue_ids), topic_id, queue_ids, RecordKind.MESSAGE)
+    if held_after is not None:
+        held = columns.header["delay_time"] > held_after
+        if held.any():
+            return _partly_held(columns, topic_id, queue_ids, held)
+    if isinstance(queue_ids, int):
+        return Batch(columns, None, topic_id, queue_ids, RecordKind.MESSAGE, sent_to=topic_id)
+    runs = queue_runs(np.full(len(columns), topic_id), queue_ids)
+    return Batch(columns, runs, topic_id, queue_ids, RecordKind.MESSAGE, sent_to=topic_id)
+
+
+def _partly_held(columns: RecordColumns, topic_id: int, queue_ids: Longs | int, held: npt.NDArray[np.bool_]) -> Batch:
+    """Those that are held stand in the timers' topic meanwhile, under the number of the queue that they were sent to."""
+    topic_ids = np.where(held, TIMER_TOPIC_ID, topic_id)
+    if isinstance(queue_ids, int):
+        queue_ids = np.full(len(columns), queue_ids)
+    kinds = np.where(held, int(RecordKind.PENDING), int(RecordKind.MESSAGE))
+    return Batch(columns, queue_runs(topic_ids, queue_ids), topic_ids, queue_ids, kinds, sent_to=topic_id, held=held)
 
 
 def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
@@ -174,15 +200,17 @@ def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, 
         consume_counts=batch.consume_counts,
     )
     entries = queue_entries(batch.columns, runs, commitlog_offsets=log_offsets, store_timestamps=store_timestamp)
+    if batch.held is not None:
+        queue_offsets = np.where(batch.held, NO_OFFSET, queue_offsets)
     return Stamped(keys, firsts, nexts, queue_offsets, entries, bounds)
 
 
 def took(batch: Batch, state: State, stamped: Stamped, store_timestamp: int) -> list[Touched]:
     """What a batch that was written changes in the sequences of producers, there and in the answer."""
     producers = state.producers
-    if batch.kind is not RecordKind.MESSAGE or not isinstance(batch.topic_id, int):
+    if batch.sent_to is None:
         return producers.expire(store_timestamp)
-    sent = stretches_of_batch(batch.columns, batch.topic_id, batch.queue_ids, stamped.queue_offsets, store_timestamp)
+    sent = stretches_of_batch(batch.columns, batch.sent_to, batch.queue_ids, stamped.queue_offsets, store_timestamp)
     return producers.take(sent) + producers.expire(store_timestamp)
 
 

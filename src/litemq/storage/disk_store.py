@@ -50,13 +50,16 @@ from litemq.storage.log_reader import Window, read_log
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queue_reader import DamagedQueueError, QueueReader
 from litemq.storage.queues import Queues
-from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state
+from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state, replay_into_timers
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended
+from litemq.storage.timers.bucket_files import BucketFiles
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "DiskStore"]
@@ -111,7 +114,8 @@ class DiskStore:
             index = KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries)
             written_from = self._files.epoch.start_offset
             self._finder = Finder(self._log, index, self.state, clock, self.read_record, written_from=written_from)
-            self._replay(as_of, self._files.projections.queues_applied, replayed)
+            self.timers, timers_applied = self._open_timers()
+            self._replay(as_of, self._files.projections.queues_applied, timers_applied, replayed)
             undo.pop_all()
         self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_give_way)
         self._checkpoint_at = self._retention_at = self._now()
@@ -148,31 +152,44 @@ class DiskStore:
     def _new_queues(self) -> Queues:
         return Queues(QueueFiles(self._disk, self._directory / "consumequeue"), self.state)
 
-    def _replay(self, as_of: int, queues_applied: int, replayed: Callable[[int, int], None]) -> None:
-        """Apply the records from ``as_of`` on to the state, and put those from ``queues_applied`` on into their queues.
+    def _open_timers(self) -> tuple[HeldTimers, int]:
+        """The timers that are in their files, and the log offset from which on records must be told to them."""
+        files = BucketFiles(self._disk, self._directory / "timers")
+        if files.applied is not None:
+            applied = max(files.applied, self._files.projections.timers_applied)
+            if self._log.start <= applied <= self._log.end:
+                return HeldTimers(files), applied
+            files.clear()
+        return HeldTimers(files), self._log.start
 
-        Where that is the whole log, the key index comes along.
+    def _replay(self, as_of: int, queues_applied: int, timers_applied: int, replayed: Callable[[int, int], None]) -> None:
+        """Apply the records from ``as_of`` on to the state, put those from ``queues_applied`` on into their queues, and tell the timers from
+        ``timers_applied`` on.
+
+        Where the queues need the whole log, the key index comes along.
         """
         rebuild = QueueRebuild(self._queues, self.state, self._log.start) if queues_applied <= self._log.start else None
 
         def damaged(error: CorruptStoreError) -> None:
-            if rebuild is None or _log_offset(error) >= as_of:
+            if _log_offset(error) >= as_of or (rebuild is None and _log_offset(error) >= queues_applied):
                 raise error
             self._note_damage(error)
 
-        begin = written = max(min(as_of, queues_applied), self._log.start)
+        begin = written = max(min(as_of, queues_applied, timers_applied), self._log.start)
         for window in read_log(self._log, begin, self._log.end, damaged=damaged):
             offsets = window.columns.starts + window.base
             new = window.columns if int(offsets[0]) >= as_of else window.columns.subset(np.flatnonzero(offsets >= as_of))
             if len(new):
                 replay_into_state(Window(window.base, new), self.state, self._changes)
             replay_into_queues(window, queues_applied, rebuild or self._queues)
+            replay_into_timers(window, timers_applied, self.timers)
             behind = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
             if rebuild is not None:
                 self._finder.add(window, behind)
             if behind - written >= _REPLAYED_AT_ONCE:
                 written = behind
                 self._queues.write_behind(behind, _WRITE_BEHIND_S)
+                self.timers.write_behind(behind)
             replayed(behind - begin, self._log.end - begin)
         if rebuild is not None:
             rebuild.end()
@@ -204,11 +221,14 @@ class DiskStore:
         """How many offsets of queues lead to no record, because it is damaged: known once the queues were made anew."""
         return len(self._queues.holes)
 
-    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
-        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None) -> Appended:
+        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all.
+
+        What is due later than ``held_after`` (ms) becomes a timer, and has the queue offset -1 in the answer.
+        """
         if self._refused is not None:
             raise DiskFullError(self._refused)
-        sent = sent_batch(self.state, batch, topic_id, queue_ids, self._config.sent_limits)
+        sent = sent_batch(self.state, batch, topic_id, queue_ids, self._config.sent_limits, held_after)
         with self._writing:
             return self._write(sent, from_reserve=False)
 
@@ -231,6 +251,7 @@ class DiskStore:
                 for _, record in numbered_placed(columns, offsets):
                     self.state.place(record)
                     self._changes.was_placed(end, record)
+                    self.timers.place(record)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -242,6 +263,7 @@ class DiskStore:
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
         with self._writing:
+            self.timers.check_fired(placed)
             return self._write(placed_batch(self.state, placed), from_reserve=True)
 
     def append_control(self, control: Control) -> Appended:
@@ -249,6 +271,7 @@ class DiskStore:
         with self._writing:
             appended = self._write(control_batch(control, self._clock.wall_ms()), from_reserve=True)
             self._changes.changed(appended.end, control, self.state.apply(control))
+            self.timers.apply(control, int(appended.log_offsets[0]))
             return appended
 
     def system_topic(self, name: str) -> TopicFacts:
@@ -441,6 +464,42 @@ class DiskStore:
                 high = middle
         return low
 
+    # Messages that wait for their time ----------------------------------------------------------------------------------------
+
+    @property
+    def timer_room(self) -> int:
+        """How many more bytes may wait: half of what the log may take at most."""
+        budget = self._config.max_log_bytes
+        if budget is None:
+            budget = int(self._disk.total_bytes(self._directory) * self._config.disk_refuse_percent / 100)
+        return max(0, budget // 2 - self.state.delivery.timers.bytes)
+
+    def load_timers(self, until: int) -> None:
+        """Bring those that are due before ``until`` (ms) into memory. It may wait for the disk."""
+        with self._keeping:
+            try:
+                self.timers.load(until)
+            except CorruptStoreError as error:
+                _LOG.warning("%s; the timers are found anew in the log", error)
+                self._rebuild_timers()
+                self.timers.load(until)
+
+    def _rebuild_timers(self) -> None:
+        """Find all timers anew in the log, while nobody writes."""
+        files = BucketFiles(self._disk, self._directory / "timers")
+        files.clear()
+        timers = HeldTimers(files)
+        with self._writing:
+            self.wait_confirmed(self._log.end)
+            for window in read_log(self._log, self._log.start, self._log.end, damaged=self._note_damage):
+                replay_into_timers(window, self._log.start, timers)
+                timers.write_behind(window.base)
+            self.timers = timers
+
+    def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
+        """The records of timers, as they are found: whoever appends them anew verifies them. It may wait for the disk."""
+        return [bytes(self._log.read(timer.pending, timer.pending + timer.size)) for timer in timers]
+
     # Looking after itself -----------------------------------------------------------------------------------------------------
 
     def _now(self) -> float:
@@ -496,6 +555,7 @@ class DiskStore:
             flushed = self.confirm_offset
             applied = self._queues.write_behind(flushed, most_seconds)
             self._finder.index_to(flushed, self._note_damage)
+            self.timers.write_behind(flushed)
             self._state_keeper.commit(flushed)
             try:
                 self._disk.sync_all(self._directory)
@@ -503,8 +563,12 @@ class DiskStore:
                 # As with any sync that fails: what is on the disk is no longer known.
                 self._log.fail(f"a sync failed: {error}")
                 raise
+            self.timers.seal(flushed)
             self._files.projections = self._files.projections._replace(
-                queues_applied=applied, index_applied=self._finder.indexed, state_applied=self._state_keeper.applied
+                queues_applied=applied,
+                index_applied=self._finder.indexed,
+                timers_applied=flushed,
+                state_applied=self._state_keeper.applied,
             )
             self._files.checkpoint()
 

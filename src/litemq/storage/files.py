@@ -118,6 +118,11 @@ class Disk:
         used = found.f_blocks - found.f_bfree
         return used / (used + found.f_bavail) if used + found.f_bavail else 0.0
 
+    def total_bytes(self, path: Path) -> int:
+        """How many bytes this user could have on the file system that holds ``path``."""
+        found = os.statvfs(path)
+        return (found.f_blocks - found.f_bfree + found.f_bavail) * found.f_frsize
+
     def rename(self, old: Path, new: Path) -> None:
         old.rename(new)
 

@@ -37,6 +37,7 @@ class Projections(NamedTuple):
 
     queues_applied: int = 0
     index_applied: int = 0
+    timers_applied: int = 0
     state_applied: int = 0
     snapshot: int = -1
 
@@ -66,7 +67,9 @@ class LogDirectory:
         segments_in = self._directory / "commitlog"
         self._checkpoints = CheckpointFile(self._disk, self._directory / "checkpoint")
         before = self._checkpoints.latest or Checkpoint()
-        self.projections = Projections(before.queues_applied, before.index_applied, before.state_applied, before.snapshot)
+        self.projections = Projections(
+            before.queues_applied, before.index_applied, before.timers_applied, before.state_applied, before.snapshot
+        )
         clean = not self._abort.exists()
         if self._checkpoints.damaged_slots:
             instead = "the other one is used" if self._checkpoints.latest is not None else "so is the other, and the log is read whole"

@@ -36,6 +36,8 @@ from litemq.storage.flush import Told
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended, Longs
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["MemoryStore"]
@@ -48,6 +50,8 @@ class MemoryStore:
         self._clock = clock
         self._limits = limits or RecordLimits()
         self.state = State()
+        self.timers = HeldTimers(None)
+        self.timer_room = sys.maxsize
         self.confirm_offset = 0
         self._time = 0
         self._closed = False
@@ -59,8 +63,8 @@ class MemoryStore:
     def log_end(self) -> int:
         return self.confirm_offset
 
-    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
-        return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits))
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None) -> Appended:
+        return self._write(sent_batch(self.state, batch, topic_id, queue_ids, self._limits, held_after))
 
     def _write(self, batch: Batch) -> Appended:
         if self._closed:
@@ -85,9 +89,11 @@ class MemoryStore:
         if not isinstance(batch.topic_id, int):
             for _, placed in numbered_placed(batch.columns, offsets):
                 self.state.place(placed)
+                self.timers.place(placed)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
+        self.timers.check_fired(placed)
         return self._write(placed_batch(self.state, placed))
 
     def system_topic(self, name: str) -> TopicFacts:
@@ -96,6 +102,7 @@ class MemoryStore:
     def append_control(self, control: Control) -> Appended:
         appended = self._write(control_batch(control, self._clock.wall_ms()))
         self.state.apply(control)
+        self.timers.apply(control, int(appended.log_offsets[0]))
         return appended
 
     def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
@@ -178,6 +185,12 @@ class MemoryStore:
         records = self._queues[key]
         position = bisect_left(records, store_timestamp, key=lambda record: int.from_bytes(record[32:40], "big"))
         return self.state.next.get(key, 0) - len(records) + position
+
+    def load_timers(self, until: int) -> None:
+        self.timers.load(until)
+
+    def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
+        return [self._records[timer.pending] for timer in timers]
 
     def close(self) -> None:
         """Nothing is kept, and nothing more is taken."""

@@ -13,16 +13,17 @@ from litemq.errors import CorruptStoreError
 from litemq.format.columns import RecordColumns
 from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import numbered_placed
+from litemq.storage.appending import NO_OFFSET, numbered_placed
 from litemq.storage.log_reader import SegmentedLog, Window, read_log
 from litemq.storage.queues import Queues
 from litemq.storage.snapshot import SnapshotReader
 from litemq.storage.state import PlacedRecord, QueueKey, State
 from litemq.storage.state.changes import Changes
 from litemq.storage.state.producers import Touched
+from litemq.storage.timers.held import HeldTimers
 from litemq.types import RecordKind
 
-__all__ = ["QueueRebuild", "controls_of", "find_snapshot", "read_snapshot", "replay_into_queues", "replay_into_state"]
+__all__ = ["QueueRebuild", "controls_of", "find_snapshot", "read_snapshot", "replay_into_queues", "replay_into_state", "replay_into_timers"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -92,7 +93,7 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
             for key, offset in zip(map(QueueKey, runs.topic_ids.tolist(), runs.queue_ids.tolist()), latest, strict=True):
                 state.placed(key, offset + 1)
                 changes.placed(end, key, offset + 1)
-            changes.took(end, _replay_into_producers(header, state))
+            changes.took(end, _replay_into_producers(columns.subset(np.arange(first, behind)), state))
         while upcoming is not None and upcoming[0] < behind:
             _happen(upcoming[1], end, state, changes)
             upcoming = next(waiting, None)
@@ -110,14 +111,45 @@ def _looks_at_messages(event: Control | PlacedRecord) -> bool:
     return isinstance(event, Control) and event.WhichOneof("change") in {"topic_created", "topic_deleted"}
 
 
-def _replay_into_producers(header: npt.NDArray[np.void], state: State) -> list[Touched]:
+def _replay_into_producers(columns: RecordColumns, state: State) -> list[Touched]:
+    header = columns.header
     latest = int(header["store_timestamp"][-1])
-    header = header[(header["producer_id"] != 0) & (header["kind"] == RecordKind.MESSAGE) & (header["origin"] == -1)]
+    is_held = header["kind"] == RecordKind.PENDING
+    sent = np.flatnonzero((header["producer_id"] != 0) & ((header["kind"] == RecordKind.MESSAGE) | is_held) & (header["origin"] == -1))
     touched: list[Touched] = []
-    if header.size:
+    if sent.size:
+        columns, is_held = columns.subset(sent), is_held[sent]
+        header = columns.header
         longs = ("sequence", "topic_id", "queue_id", "queue_offset", "store_timestamp")
-        touched = state.producers.took(header["producer_id"].astype(np.uint64), *(header[name].astype(np.int64) for name in longs))
+        sequences, topic_ids, queue_ids, offsets, times = (header[name].astype(np.int64) for name in longs)
+        if is_held.any():
+            topic_ids[is_held] = _sent_to(columns.subset(np.flatnonzero(is_held)), state)
+            offsets[is_held] = NO_OFFSET
+        touched = state.producers.took(header["producer_id"].astype(np.uint64), sequences, topic_ids, queue_ids, offsets, times)
     return touched + state.producers.expire(latest)
+
+
+def _sent_to(columns: RecordColumns, state: State) -> list[int]:
+    """The topics that records were sent to, wherever they stand."""
+    begins, lengths = columns.part("topic")
+    names = [bytes(columns.buffer[at : at + length]).decode() for at, length in zip(begins.tolist(), lengths.tolist(), strict=True)]
+    return [state.topic_ids.get(name, 0) for name in names]
+
+
+def replay_into_timers(window: Window, begin: int, timers: HeldTimers) -> None:
+    """Tell the timers what a window's records from log offset ``begin`` on say of them."""
+    columns, offsets = window.columns, window.columns.starts + window.base
+    if int(offsets[0]) < begin:
+        columns = columns.subset(np.flatnonzero(offsets >= begin))
+        offsets = columns.starts + window.base
+    if len(columns) == 0:
+        return
+    events: list[tuple[int, Control | PlacedRecord]] = [*controls_of(columns), *numbered_placed(columns, offsets)]
+    for number, event in sorted(events, key=itemgetter(0)):
+        if isinstance(event, Control):
+            timers.apply(event, int(offsets[number]))
+        else:
+            timers.place(event)
 
 
 class _TakesEntries(Protocol):

@@ -12,6 +12,8 @@ from litemq.proto.control_pb2 import Control
 from litemq.storage.appending import Placed
 from litemq.storage.flush import Told
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "Placed", "Store"]
@@ -43,8 +45,11 @@ class Store(Protocol):
     def confirm_offset(self) -> int:
         """Everything below it is safe, and may be read; nothing above it may."""
 
-    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int) -> Appended:
-        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all."""
+    def append(self, batch: bytearray, topic_id: int, queue_ids: Longs | int, *, held_after: int | None = None) -> Appended:
+        """Append what producers sent, in place: validated whole, stamped, written. Raises before anything is written, or not at all.
+
+        What is due later than ``held_after`` (ms) becomes a timer, and has the queue offset -1 in the answer.
+        """
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
@@ -114,6 +119,22 @@ class Store(Protocol):
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""
+
+    # Messages that wait for their time.
+
+    @property
+    def timers(self) -> HeldTimers:
+        """Those that wait. Whoever takes one fires it by a record of kind 2 with the one that waits as its origin, or gives it back."""
+
+    @property
+    def timer_room(self) -> int:
+        """How many more bytes may wait."""
+
+    def load_timers(self, until: int) -> None:
+        """Bring those that are due before ``until`` (ms) into memory. It may wait for the disk."""
+
+    def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
+        """The records of timers, as they are found: whoever appends them anew verifies them. It may wait for the disk."""
 
     def close(self) -> None:
         """Stop cleanly."""

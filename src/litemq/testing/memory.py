@@ -36,7 +36,7 @@ class MemoryCluster:
     """A NameServer and a broker; made on the event loop that they run on."""
 
     def __init__(self, clock: Clock | None = None, limits: BrokerLimits | None = None) -> None:
-        clock = clock or SystemClock()
+        clock = self.clock = clock or SystemClock()
         self.loop = asyncio.get_running_loop()
         self._cluster_store = EmbeddedStore()
         self._names = NameServer(self._cluster_store, clock=FakeClock())  # no heart has to beat here: for it no time passes
@@ -158,6 +158,10 @@ class MemoryEngine(ClusterEngine):
             shared.users += 1
         self._cluster = shared.cluster
         await super().open()
+
+    def wall_ms(self) -> int:
+        """The clock of the broker: a delay ends when a test has moved it so far."""
+        return super().wall_ms() if self._cluster is None else self._cluster.clock.wall_ms()
 
     async def close(self, within: float) -> None:
         await super().close(within)

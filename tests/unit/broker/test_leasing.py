@@ -23,7 +23,7 @@ def _ids(messages: list[Got]) -> list[str]:
 
 def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
-    broker.ring_due()
+    broker.alarms.ring_due()
 
 
 @KINDS

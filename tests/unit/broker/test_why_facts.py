@@ -114,7 +114,7 @@ def test_tried_again_and_given_up(kind: Kind, tmp_path: Path) -> None:
         answer = await desk.why()
         assert (answer.verdict, "try 1 failed" in answer.sentence) == ("waits-for-try", True)
         desk.clock.advance(6)
-        desk.broker.ring_due()
+        await desk.broker.fire_due()
         await asyncio.sleep(0.05)
         token = await desk.lease(most=3)
         answer = await desk.why()

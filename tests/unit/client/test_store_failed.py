@@ -18,13 +18,13 @@ def test_it_is_sent_again_under_the_same_number(appended: bool) -> None:
             store = memory._shared[url].cluster.broker._store
             append, failures = store.append, 3
 
-            def failing(*arguments: object) -> object:
+            def failing(*arguments: object, **options: object) -> object:
                 nonlocal failures
                 failures -= 1
                 if failures < 0:
-                    return append(*arguments)  # type: ignore[arg-type]
+                    return append(*arguments, **options)  # type: ignore[arg-type]
                 if appended and failures == 2:
-                    append(*arguments)  # type: ignore[arg-type]
+                    append(*arguments, **options)  # type: ignore[arg-type]
                 raise StoreFailedError("fsync failed")
 
             store.append = failing  # type: ignore[method-assign,assignment]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from google.protobuf.message import Message as WireMessage
 
@@ -20,7 +21,9 @@ from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
 from litemq.client.routing import BrokerPlace, Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
+from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.client.url import parse_addresses
+from litemq.clock import SystemClock
 from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.net.client import Peer
 from litemq.proto.wire_pb2 import (
@@ -48,6 +51,7 @@ from litemq.types import Durability, is_system_name
 
 __all__ = ["ClusterEngine", "open_engine"]
 
+_CLOCK: Final = SystemClock()
 _LOG = logging.getLogger(__name__)
 
 
@@ -186,7 +190,8 @@ class ClusterEngine:
             facts = alive[name]
             self._addresses[name] = (facts.host, facts.port)
             answer = TopicAnswer.FromString(await self._ask(name, Opcode.CREATE_TOPIC, request))
-            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)))
+            durability, has_priorities = Durability(facts.default_durability), answer.settings.has_priorities
+            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), durability, has_priorities=has_priorities))
         route = Route(request.topic, tuple(places))
         self._names.remember(route)
         return route
@@ -216,6 +221,9 @@ class ClusterEngine:
         if self._producer is None:
             raise ClientClosedError("the client is not open: use it inside `async with`")
         return self._producer
+
+    def wall_ms(self) -> int:
+        return _CLOCK.wall_ms()
 
     async def wait_for_room(self) -> None:
         await self._sending.room.wait()
@@ -268,8 +276,14 @@ class ClusterEngine:
 
     # Looking after it ---------------------------------------------------------------------------------------------------------
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact:
-        self._learn(await self._create_on_brokers(CreateTopicRequest(topic=topic, queues=queues), brokers))
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact:
+        self._learn(await self._create_on_brokers(CreateTopicRequest(topic=topic, queues=queues, settings=settings.told()), brokers))
+        return await self.describe_topic(topic)
+
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact:
+        request = changes.told(topic)
+        for place in (await self.route(topic)).brokers:
+            await self._ask(place.name, Opcode.ALTER_TOPIC, request)
         return await self.describe_topic(topic)
 
     async def delete_topic(self, topic: str) -> None:
@@ -282,10 +296,12 @@ class ClusterEngine:
     async def describe_topic(self, topic: str) -> TopicFact:
         route = self._names.remembered(topic) or await self.route(topic)
         queues: list[QueueFact] = []
+        settings = TopicSettings()
         for place in route.brokers:
             answer = TopicAnswer.FromString(await self._ask(place.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic)))
             queues += [_fact(place.name, queue) for queue in answer.queues]
-        return TopicFact(topic, tuple(queues))
+            settings = TopicSettings.of(answer.settings)  # the same at all of them
+        return TopicFact(topic, tuple(queues), settings)
 
     async def topics(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, Self
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.progress import Progress
+from litemq.storage.state.timers import PendingTotals
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -69,9 +70,10 @@ class Delivery:
         self.progress = Progress()
         self.tries = Tries()
         self.dead_letters = DeadLetters()
+        self.timers = PendingTotals()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters)
+        return (self.progress, self.tries, self.dead_letters, self.timers)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -104,4 +106,5 @@ class Delivery:
         other.progress = self.progress.copy()
         other.tries = self.tries.copy()
         other.dead_letters = self.dead_letters.copy()
+        other.timers = self.timers.copy()
         return other

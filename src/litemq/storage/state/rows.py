@@ -36,14 +36,12 @@ def row_key(row: Row) -> bytes:
             return _PENDING.pack(b"r", row.waiting_try.predecessor) + row.waiting_try.group.encode()
         case "dead_letters":
             return _PAGE.pack(b"d", row.dead_letters.topic_id, row.dead_letters.queue_id, row.dead_letters.page)
-        case "timer":
-            return _PENDING.pack(b"w", row.timer.pending)
+        case "timers":
+            return b"w"
         case "group":
             return b"n" + row.group.group.encode()
         case "offsets_reset":
             return b"o" + row.offsets_reset.group.encode() + b"\0" + row.offsets_reset.reset_id.encode()
-        case "fired_through":
-            return b"f"
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -61,8 +59,8 @@ def is_gone(row: Row) -> bool:
             return row.waiting_try.gone
         case "dead_letters":
             return not row.dead_letters.log_offset_steps
-        case "timer":
-            return row.timer.gone
+        case "timers":
+            return not row.timers.count
         case "group":
             return row.group.gone
         case "offsets_reset":

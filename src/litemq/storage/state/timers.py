@@ -1,0 +1,64 @@
+"""How many records wait for their time, and how large they are together. Which ones, their bucket files tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from litemq.proto.control_pb2 import Control, Row, TimerTotals
+from litemq.types import RecordKind
+
+if TYPE_CHECKING:
+    from litemq.storage.state.delivery import PlacedRecord, Touch
+
+__all__ = ["PendingTotals", "is_timer"]
+
+
+def is_timer(record: PlacedRecord) -> bool:
+    """Whether a record waits for its due time. A copy that is kept for a group's next try has a count, and waits for that."""
+    return record.kind is RecordKind.PENDING and record.consume_count == 0
+
+
+class PendingTotals:
+    """A part of the state: what is not delivered yet takes space, of which there is only so much."""
+
+    def __init__(self, count: int = 0, size: int = 0) -> None:
+        self.count = count
+        self.bytes = size
+
+    def apply(self, control: Control) -> list[Touch]:
+        """Take in a change."""
+        return self._add(-1, -control.timer_ended.size) if control.HasField("timer_ended") else []
+
+    def place(self, record: PlacedRecord) -> list[Touch]:
+        """Take in a record."""
+        if record.kind is RecordKind.FIRED:
+            return self._add(-1, -record.size)
+        if is_timer(record) and record.origin < 0:  # one with an origin takes the place of another
+            return self._add(1, record.size)
+        return []
+
+    def _add(self, count: int, size: int) -> list[Touch]:
+        self.count = max(0, self.count + count)
+        self.bytes = max(0, self.bytes + size)
+        return [("timers",)]
+
+    def row(self, touch: Touch) -> Row | None:
+        """The totals as they are now."""
+        return Row(timers=TimerTotals(count=self.count, bytes=self.bytes)) if touch[0] == "timers" else None
+
+    def rows(self) -> Iterator[Row]:
+        """The totals, unless nothing waits."""
+        if self.count:
+            yield Row(timers=TimerTotals(count=self.count, bytes=self.bytes))
+
+    def put(self, row: Row) -> bool:
+        """Take in the totals of a snapshot."""
+        if not row.HasField("timers"):
+            return False
+        self.count, self.bytes = row.timers.count, row.timers.bytes
+        return True
+
+    def copy(self) -> PendingTotals:
+        """As they are now."""
+        return PendingTotals(self.count, self.bytes)

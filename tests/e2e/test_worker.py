@@ -1,0 +1,166 @@
+"""``litemq worker`` with a broker in processes of its own: handlers run, hang, are killed, and are stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from litemq import Client
+from support.commands import Running, litemq, running, up
+
+PROGRAM = """
+import asyncio, os, re, time
+import litemq
+
+mq = litemq.AsyncClient(os.environ["LITEMQ_URL"])
+prefix = os.environ["PREFIX"]
+
+def say(*words):
+    print(*words, os.getpid(), flush=True)
+
+@mq.task(topic=prefix + "sums")
+async def add(a: int, b: int) -> None:
+    say("sum", a + b)
+
+@mq.task(topic=prefix + "naps")
+async def nap(seconds: float) -> None:
+    say("nap begins")
+    await asyncio.sleep(seconds)
+    say("nap ends")
+
+@mq.task(topic=prefix + "hangs", time_limit=1)
+def hang(seconds: float) -> None:
+    say("hang", seconds)
+    time.sleep(seconds)
+
+@mq.task(topic=prefix + "patterns")
+def pattern() -> None:
+    say("pattern")
+    re.match("(a+)+$", "a" * 60 + "b")
+"""
+
+
+@pytest.fixture(scope="module")
+def _up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    folder = tmp_path_factory.mktemp("worker")
+    with up(folder) as (_, environment):
+        (folder / "shop.py").write_text(PROGRAM)
+        yield {**environment, "FOLDER": str(folder)}
+
+
+@pytest.fixture
+def environment(_up: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
+    """With topics that no other test has."""
+    return {**_up, "PREFIX": f"{abs(hash(request.node.name))}-"}
+
+
+def worker(environment: dict[str, str], *arguments: str) -> Any:
+    return running("worker", "shop:mq", "--log-level", "info", *arguments, cwd=Path(environment["FOLDER"]), environment=environment)
+
+
+def call(environment: dict[str, str], topic: str, *args: object) -> None:
+    with Client(environment["LITEMQ_URL"]) as mq:
+        mq.send(environment["PREFIX"] + topic, {"args": list(args), "kwargs": {}})
+
+
+def stop_at_once(worker: Running) -> None:
+    """By a second signal, when the first was heard."""
+    worker.process.send_signal(signal.SIGINT)
+    worker.wait_for("stopping")
+    assert worker.stop(signal.SIGTERM, within=10) == 0
+
+
+def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> None:
+    call(environment, "sums", 1, 2)
+    with worker(environment, "--concurrency", "4", "--processes", "2") as running_worker:
+        line = running_worker.wait_for("is at work in 2 processes")
+        prefix = environment["PREFIX"]
+        assert f"add of {prefix}sums, nap of {prefix}naps" in line
+        call(environment, "sums", 20, 22)
+        running_worker.wait_for("sum 42")
+        call(environment, "naps", 1.5)
+        running_worker.wait_for("nap begins")
+        assert running_worker.stop() == 0
+        running_worker.wait_for("nap ends")
+
+
+def test_the_second_signal_gives_back_what_is_not_done(environment: dict[str, str]) -> None:
+    with worker(environment) as running_worker:
+        running_worker.wait_for("is at work")
+        call(environment, "naps", 20)
+        running_worker.wait_for("nap begins")
+        stop_at_once(running_worker)
+    with worker(environment) as running_worker:
+        running_worker.wait_for("nap begins")  # it was not acknowledged
+        stop_at_once(running_worker)
+
+
+def test_a_process_whose_handler_cannot_be_stopped_is_replaced(environment: dict[str, str]) -> None:
+    with worker(environment) as running_worker:
+        running_worker.wait_for("is at work")
+        call(environment, "hangs", 100)
+        first = running_worker.wait_for("hang 100").split()[-1]
+        running_worker.wait_for("it is replaced", within=30)
+        call(environment, "sums", 3, 4)
+        second = running_worker.wait_for("sum 7").split()[-1]
+        assert first != second
+        assert not Path(f"/proc/{first}").exists()
+        running_worker.stop()
+
+
+def test_a_process_whose_loop_does_not_turn_is_replaced(environment: dict[str, str]) -> None:
+    with worker(environment, "--stall-timeout", "2s") as running_worker:
+        running_worker.wait_for("is at work")
+        call(environment, "patterns")
+        first = running_worker.wait_for("pattern").split()[-1]
+        running_worker.wait_for("in pattern", within=30)  # where it hung, from the last words of the process
+        running_worker.wait_for("it is replaced", within=30)
+        assert not Path(f"/proc/{first}").exists()
+        running_worker.stop()
+
+
+def test_a_process_that_is_killed_is_replaced_and_ends_with_its_parent(environment: dict[str, str]) -> None:
+    with worker(environment) as running_worker:
+        running_worker.wait_for("is at work")
+        call(environment, "sums", 1, 1)
+        first = int(running_worker.wait_for("sum 2").split()[-1])
+        os.kill(first, signal.SIGKILL)
+        running_worker.wait_for("signal SIGKILL: it is replaced")
+        call(environment, "sums", 2, 2)
+        second = int(running_worker.wait_for("sum 4", within=30).split()[-1])
+        running_worker.process.kill()
+        until = time.monotonic() + 20
+        while Path(f"/proc/{second}").exists() and "litemq" in Path(f"/proc/{second}/cmdline").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "says"),
+    [
+        ("shop", 2, "write module:name"),
+        ("nothing:mq", 2, "there is no module 'nothing'"),
+        ("shop:add", 2, "'add' is no litemq.AsyncClient"),
+        ("shop:none", 2, "'none' is no litemq.AsyncClient"),
+    ],
+)
+def test_what_cannot_be_run_says_why(environment: dict[str, str], target: str, code: int, says: str) -> None:
+    result = litemq("worker", target, cwd=Path(environment["FOLDER"]), check=False, environment={**environment, "COLUMNS": "200"})
+    assert result.returncode == code
+    assert says in result.stderr
+
+
+def test_a_program_that_cannot_be_imported_shows_its_own_error(environment: dict[str, str]) -> None:
+    folder = Path(environment["FOLDER"])
+    (folder / "broken.py").write_text("import nothing_like_this\n")
+    command = [sys.executable, "-P", "-m", "litemq", "worker", "broken:mq"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 1
+    assert "No module named 'nothing_like_this'" in result.stderr
+    assert "error LiteMQError" in result.stderr

@@ -1,0 +1,105 @@
+"""Bucket files: what counts after a crash, days that are taken apart, and damage that is noticed."""
+
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import CorruptStoreError
+from litemq.storage.files import DISK
+from litemq.storage.timers.bucket_files import BucketFiles
+from litemq.storage.timers.entries import DAY_MINUTES, MINUTE_MS, entries_of, live_timers
+
+DAY_MS = DAY_MINUTES * MINUTE_MS
+
+
+def _rows(*dues: int, first: int = 0) -> list[tuple[int, int, int, int]]:
+    return [(due, first + 8 * number, first + 8 * number, 8) for number, due in enumerate(dues)]
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_entries_are_by_day_and_then_by_minute(tmp_path: Path) -> None:
+    files = BucketFiles(DISK, tmp_path)
+    assert files.applied is None
+    rows = _rows(5 * DAY_MS, 5 * DAY_MS + 61_000, 7 * DAY_MS)
+    files.write(entries_of(rows))
+    assert files.first_from(0) == 5 * DAY_MINUTES
+    assert _names(tmp_path) == ["day-5.1", "day-7.2"]
+    assert files.read(5 * DAY_MINUTES + 1).tolist() == entries_of(rows[1:2]).tolist()
+    assert files.read(5 * DAY_MINUTES + 2).size == 0
+    files.seal(100)
+    assert _names(tmp_path) == ["day-7.2", "manifest", "minute-7200.3", "minute-7201.4"]
+    assert files.first_from(5 * DAY_MINUTES + 1) == 5 * DAY_MINUTES + 1
+    assert files.first_from(5 * DAY_MINUTES + 2) == 7 * DAY_MINUTES
+    assert files.first_from(8 * DAY_MINUTES) is None
+    late = _rows(5 * DAY_MS + 1, first=80)
+    files.write(entries_of(late))
+    assert files.read(5 * DAY_MINUTES).tolist() == entries_of(rows[:1] + late).tolist()
+    behind, found = files.read_with(7 * DAY_MINUTES + 9)
+    assert (behind, found.size) == (8 * DAY_MINUTES, 1)
+    behind, found = files.read_with(6 * DAY_MINUTES)
+    assert (behind, found.size) == (6 * DAY_MINUTES + 1, 0)
+
+
+def test_only_what_was_sealed_counts(tmp_path: Path) -> None:
+    files = BucketFiles(DISK, tmp_path)
+    files.write(entries_of(_rows(DAY_MS, DAY_MS + 1)))
+    files.seal(16)
+    files.write(entries_of(_rows(DAY_MS + 2, 3 * DAY_MS, first=16)))
+    files.take_apart(DAY_MINUTES)
+    files.drop(DAY_MINUTES)
+    again = BucketFiles(DISK, tmp_path)
+    assert again.applied == 16
+    assert _names(tmp_path) == ["day-1.1", "manifest"]
+    assert again.read(DAY_MINUTES).tolist() == entries_of(_rows(DAY_MS, DAY_MS + 1)).tolist()
+    again.drop(DAY_MINUTES)
+    again.seal(32)
+    assert BucketFiles(DISK, tmp_path).first_from(0) is None
+    assert _names(tmp_path) == ["manifest"]
+
+
+def test_a_minute_that_was_dropped_begins_anew(tmp_path: Path) -> None:
+    files = BucketFiles(DISK, tmp_path)
+    files.take_apart(0)
+    files.write(entries_of(_rows(5)))
+    files.seal(8)
+    files.drop(0)
+    files.write(entries_of(_rows(7, first=8)))
+    assert files.read(0)["pending"].tolist() == [8]
+    files.seal(16)
+    assert BucketFiles(DISK, tmp_path).read(0)["pending"].tolist() == [8]
+
+
+@pytest.mark.parametrize("victim", ["manifest", "day-1.1"])
+def test_what_is_lost_or_damaged_is_noticed(tmp_path: Path, victim: str, caplog: pytest.LogCaptureFixture) -> None:
+    def made() -> None:
+        files = BucketFiles(DISK, tmp_path)
+        files.clear()
+        files._next_number = 1
+        files.write(entries_of(_rows(DAY_MS, DAY_MS + 1)))
+        files.seal(16)
+
+    made()
+    (tmp_path / victim).unlink()
+    assert BucketFiles(DISK, tmp_path).applied is None
+    made()
+    raw = bytearray((tmp_path / victim).read_bytes())
+    raw[20] ^= 1
+    (tmp_path / victim).write_bytes(raw)
+    files = BucketFiles(DISK, tmp_path)
+    if files.applied is not None:
+        with pytest.raises(CorruptStoreError):
+            files.read(DAY_MINUTES)
+    made()
+    (tmp_path / victim).write_bytes(raw[:-1])
+    assert BucketFiles(DISK, tmp_path).applied is None
+    assert _names(tmp_path) == []
+    assert "found anew" in caplog.text
+
+
+def test_what_was_said_last_of_a_timer_counts() -> None:
+    rows = [(50, 0, 0, 8), (40, 8, 8, 8), (50, 0, 24, 0), (50, 32, 32, 8), (40, 8, 40, 0), (40, 8, 48, 8)]
+    assert live_timers(entries_of(rows))["pending"].tolist() == [8, 32]
+    assert live_timers(entries_of([])).size == 0
