@@ -37,8 +37,8 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
-from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.changed_letters import Transform
+from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
