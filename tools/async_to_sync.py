@@ -38,7 +38,7 @@ from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
-from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress

@@ -13,6 +13,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import AsyncApp
 from litemq.client.backend import Backend
 from litemq.client.config import (
+    AssignmentChoice,
     ClientConfig,
     CompressionType,
     DurabilityName,
@@ -64,6 +65,9 @@ class AsyncClient(AsyncApp):
         auto_offset_reset: OffsetReset = "earliest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 200,
+        session_timeout_ms: int = 5_000,
+        assignment: AssignmentChoice = "average",
+        zone: str = "",
         max_poll_records: int = 1024,
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5_000,
@@ -94,6 +98,9 @@ class AsyncClient(AsyncApp):
             auto_offset_reset=auto_offset_reset,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
+            session_timeout_ms=session_timeout_ms,
+            assignment=assignment,
+            zone=zone,
             max_poll_records=max_poll_records,
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,
@@ -338,12 +345,6 @@ class AsyncClient(AsyncApp):
         if broadcast:
             raise UnsupportedFeatureError("broadcast=True is not in this version: give each consumer a group of its own")
         engine = self._opened()
-        for feed in self._feeds:
-            if isinstance(feed, Consumer) and (feed.topic, feed.group_id) == (topic, group_id) and not feed.is_closed:
-                raise UnsupportedFeatureError(
-                    f"this client reads {topic!r} for group {group_id!r} already, and a group has one member for now: "
-                    "close the other consumer (`async with mq.consumer(…) as consumer:` does), or choose another group"
-                )
         reset = auto_offset_reset or self.config.auto_offset_reset
         if reset not in ("earliest", "latest", "error"):
             raise InvalidArgumentError(f"auto_offset_reset={reset!r}: choose earliest, latest or error")

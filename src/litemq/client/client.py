@@ -19,7 +19,7 @@ from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
-from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
@@ -180,7 +180,9 @@ class SyncMessage:
 
 
 class SyncConsumer:
-    """``for message in consumer:`` gives the messages of all queues, those of one queue in order. Acknowledge each when it is done."""
+    """``for message in consumer:`` gives the messages of its queues, those of one queue in order. Acknowledge each when it is done.
+
+    A group's queues are shared among its consumers. When another one comes or goes, some change hands; the others are read on."""
 
     def __init__(self, wrapped: Consumer, thread: LoopThread) -> None:
         self._wrapped = wrapped
@@ -204,6 +206,11 @@ class SyncConsumer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def assignment(self) -> frozenset[tuple[str, int]]:
+        """The queues that this consumer reads now, as (broker, number)."""
+        return self._wrapped.assignment
 
     def commit(self) -> None:
         """Tell the brokers how far the acknowledged messages reach, in each queue up to the first that is not."""
@@ -531,6 +538,9 @@ class Client(SyncApp):
         auto_offset_reset: OffsetReset = "earliest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 200,
+        session_timeout_ms: int = 5000,
+        assignment: AssignmentChoice = "average",
+        zone: str = "",
         max_poll_records: int = 1024,
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5000,
@@ -561,6 +571,9 @@ class Client(SyncApp):
             auto_offset_reset=auto_offset_reset,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
+            session_timeout_ms=session_timeout_ms,
+            assignment=assignment,
+            zone=zone,
             max_poll_records=max_poll_records,
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,
