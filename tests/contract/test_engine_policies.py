@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from litemq import AckPolicy, Message, RetryPolicy
+from litemq import AckPolicy, AsyncClient, Message, RetryPolicy
 from litemq.client.config import ConsumeMode
 from support.engines import Engine
 
@@ -53,6 +53,10 @@ async def handle(message: Message, end: str) -> None:
         assert isinstance(handling.exception(), ValueError)
 
 
+async def dead_of(mq: AsyncClient, topic: str) -> list[Message]:
+    return [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("policy", "end", "outcome"), CASES)
 async def test_policy(engine: Engine, topic: str, mode: ConsumeMode, policy: AckPolicy, end: str, outcome: str) -> None:
@@ -64,5 +68,7 @@ async def test_policy(engine: Engine, topic: str, mode: ConsumeMode, policy: Ack
             by_itself = await consumer.take(1, 3 if outcome == "again" else 0.3)
         released = outcome == "left" and mode == "lease" and end == "is cancelled" and policy is not AckPolicy.MANUAL
         assert bool(by_itself) == (outcome == "again" or released)
+        if outcome == "dead":
+            assert len(await dead_of(mq, topic)) == 1
     async with engine.client() as mq, mq.consumer(topic, group_id="g", mode=mode) as consumer:
         assert bool(await consumer.take(1, 0.3 if outcome in ("done", "dead") else 5)) == (outcome in ("left", "again"))

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from litemq import AckPolicy, AsyncClient, OutgoingMessage, RetryPolicy
+from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry, RetryPolicy
 from litemq.client.config import ConsumeMode
 from litemq.client.consumer import Consumer
-from litemq.errors import AlreadySettledError, InvalidArgumentError, UnsupportedFeatureError
+from litemq.errors import AlreadySettledError, InvalidArgumentError, SerializationError, UnsupportedFeatureError
 from support.engines import Engine
 
 capability = pytest.mark.capability
@@ -21,6 +21,15 @@ both_modes = pytest.mark.parametrize("mode", MODES)
 async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
     """Messages "0", "1", … in one queue."""
     await mq.send_batch(topic, [OutgoingMessage(b"%d" % n, keys=f"k{n}", ordering_key="k") for n in range(count)])
+
+
+async def dead_letters(mq: AsyncClient, topic: str, count: int) -> list[Message]:
+    """What was given up, once it is so much."""
+    async with asyncio.timeout(20):
+        while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert len(found) == count
+    return found
 
 
 async def nothing_comes(consumer: Consumer, within: float = 0.5) -> bool:
@@ -58,6 +67,81 @@ async def test_nack(engine: Engine, topic: str, mode: ConsumeMode) -> None:
             assert await nothing_comes(consumer)
             with pytest.raises(InvalidArgumentError, match="delay="):
                 await third.nack(delay=-1)
+
+
+@capability("`reject(reason=…)`: straight to the dead letters, with its story")
+@both_modes
+async def test_reject(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 2)
+        async with consuming(mq, topic, mode) as consumer:
+            await (await anext(consumer)).reject(reason="of no use\nto anybody")
+            await (await anext(consumer)).ack()
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        told = letter.properties
+        assert (told["litemq-reason"], told["litemq-group"], told["litemq-count"]) == ("4", "g", "1")
+        assert told["litemq-error"] == "of no use to anybody"
+        assert told["litemq-consumer"] == mq.config.client_id
+        assert letter.keys == ("k0",)
+
+
+@capability("After too many tries a message goes to the dead letters: `RetryPolicy(max_retries=…)`")
+@both_modes
+async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        tries = 0
+        async with consuming(mq, topic, mode, retry=RetryPolicy(max_retries=2, delays=[0, 0.1])) as consumer:
+            while messages := await consumer.take(1, 1.5):
+                tries += 1
+                with pytest.raises(ValueError, match="bad"):
+                    async with messages[0].process():
+                        raise ValueError("bad")
+        assert tries == 3
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert (letter.properties["litemq-reason"], letter.properties["litemq-count"]) == ("1", "3")
+        assert letter.properties["litemq-error"] == "ValueError: bad"
+        assert "raise ValueError" in letter.properties["litemq-stack"]
+
+
+async def ask_for_another_try(message: Message) -> None:
+    async with message.process():
+        raise Retry(delay=0.2)
+
+
+@capability("`Retry(delay=…)` asks for another try, and is no error; errors in `throws` go straight to the dead letters")
+@both_modes
+async def test_retry_and_throws(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        async with consuming(mq, topic, mode, retry=RetryPolicy(throws=(LookupError,))) as consumer:
+            await ask_for_another_try(await anext(consumer))
+            again = await anext(consumer)
+            assert again.attempt == 2
+            with pytest.raises(KeyError):
+                async with again.process():
+                    raise KeyError("nobody")
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert letter.properties["litemq-reason"] == "4"
+        assert letter.properties["litemq-count"] == "2"
+
+
+@capability("A payload that cannot be read goes to the dead letters with its bytes, when a handler asks for its value")
+@both_modes
+async def test_undecodable(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"{no json", properties={"content-type": "application/json"})
+        async with consuming(mq, topic, mode) as consumer:
+            message = await anext(consumer)
+            with pytest.raises(SerializationError):
+                async with message.process():
+                    assert message.value
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert (letter.properties["litemq-reason"], letter.properties["litemq-detail"]) == ("4", "undecodable")
+        assert b"{no json" in letter.body
 
 
 @capability("With queues: what failed is committed as done, and comes again through the group's retry queue, to any member")
