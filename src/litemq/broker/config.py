@@ -44,6 +44,9 @@ class BrokerLimits:
     max_lease_ms: int = 12 * 3_600_000
     max_in_flight: int = 100_000  # of one group and topic
 
+    # How far a queue may run ahead of its slowest group, where its topic does not say.
+    max_backlog: int = 10_000_000
+
     def __post_init__(self) -> None:
         if not 1 <= self.default_queues <= 65_536:
             raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")
