@@ -39,6 +39,7 @@ from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start

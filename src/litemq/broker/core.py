@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
@@ -104,6 +105,7 @@ class Broker:
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic).handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
         }
 
@@ -151,6 +153,10 @@ class Broker:
     def _grown(self, keys: list[QueueKey], end: int) -> None:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
+
+    def _group_changed(self, group: str) -> None:
+        self._pulling.resumed(group)
+        self._leasing.changed(group)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self.groups.add_retry_queue(group, key)
