@@ -6,12 +6,16 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import groupby
+from time import perf_counter
 from typing import Final, NamedTuple
 
+from litemq.broker.choosing import choose, count_unwanted, runs_of
 from litemq.broker.chunks import Chunk, Chunks
 from litemq.broker.dead_letters import Burial
 from litemq.broker.delivery import Piece, Stock
+from litemq.broker.filters import Filter
 from litemq.broker.lease_tick import Tick
+from litemq.broker.priorities import QueueTurns
 from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError
 from litemq.format.runs import Run, RunSet
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
@@ -22,6 +26,8 @@ from litemq.types import DeadReason
 __all__ = ["Granted", "TopicStock", "Wish"]
 
 _REMEMBERED: Final = 10_000  # leases of a group and topic that were settled lately
+_LOOKING_SECONDS: Final = 0.004  # for what a filter wants, while others wait
+_LOOKED_AT: Final = 8192  # entries
 _LOG = logging.getLogger(__name__)
 
 
@@ -34,12 +40,13 @@ class Wish(NamedTuple):
     token: int
     deadline: int
     now: int
+    wanted: Filter | None = None  # None: everything
 
 
 class Granted:
     """What somebody is given: records one behind another, and which try each of them is."""
 
-    __slots__ = ("counts", "leases", "pieces", "size", "trouble")
+    __slots__ = ("counts", "is_cut", "leases", "pieces", "size", "trouble", "until")
 
     def __init__(self) -> None:
         self.pieces: list[memoryview] = []
@@ -47,6 +54,12 @@ class Granted:
         self.leases: list[tuple[Stock, Lease]] = []
         self.size = 0
         self.trouble: LiteMQError | None = None  # of which somebody is to be told
+        self.until = perf_counter() + _LOOKING_SECONDS  # by then, what a filter has found is enough
+        self.is_cut = False  # there is more to be looked at, and the time was up
+
+    def is_enough_for(self, wish: Wish) -> bool:
+        """Whether to look no further."""
+        return len(self.counts) >= wish.max_messages or self.size >= wish.max_bytes or self.trouble is not None or self.is_cut
 
 
 class TopicStock:
@@ -60,6 +73,8 @@ class TopicStock:
         self._stocks: dict[QueueKey, Stock] = {}
         self._settled: OrderedDict[tuple[int, QueueKey, bool], RunSet] = OrderedDict()  # by token
         self._turn = 0
+        self._turns: QueueTurns | None = None  # where the topic has priorities
+        self._is_weighted = False
 
     @property
     def topic(self) -> TopicFacts:
@@ -142,16 +157,42 @@ class TopicStock:
     def grant(self, wish: Wish, tick: Tick, burials: list[Burial]) -> Granted:
         """Messages for somebody, as many as there are and are wished for: the queues take turns in being the first."""
         granted = Granted()
+        if self.topic.has_priorities:
+            self._grant_by_priority(wish, tick, burials, granted)
+            return granted
         stocks = self.stocks
         self._turn += 1
         first = self._turn % len(stocks)
         for stock in stocks[first:] + stocks[:first]:
-            if len(granted.counts) >= wish.max_messages or granted.size >= wish.max_bytes or granted.trouble is not None:
+            if granted.is_enough_for(wish):
                 break
-            self._grant_of(stock, wish, tick, burials, granted)
+            self._grant_of(stock, wish, wish.max_messages - len(granted.counts), tick, burials, granted)
         return granted
 
-    def _grant_of(self, stock: Stock, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> None:
+    def _grant_by_priority(self, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> None:
+        """First what is tried again, then the queues as the topic's priorities say."""
+        for stock in self.stocks:
+            if stock.key.topic_id != self.topic_id and not granted.is_enough_for(wish):
+                self._grant_of(stock, wish, wish.max_messages - len(granted.counts), tick, burials, granted)
+
+        def take(queue_id: int, most: int) -> int | None:
+            if granted.is_enough_for(wish):
+                return None
+            before = len(granted.counts)
+            self._grant_of(self.stock(QueueKey(self.topic_id, queue_id)), wish, most, tick, burials, granted)
+            return len(granted.counts) - before
+
+        if wish.max_messages > len(granted.counts):
+            self._queue_turns().take(wish.max_messages - len(granted.counts), take)
+
+    def _queue_turns(self) -> QueueTurns:
+        topic = self.topic
+        if self._turns is None or self._is_weighted is not topic.weighted_priorities:
+            self._turns = QueueTurns(topic.queues, has_priorities=True, weighted=topic.weighted_priorities)
+            self._is_weighted = topic.weighted_priorities
+        return self._turns
+
+    def _grant_of(self, stock: Stock, wish: Wish, most: int, tick: Tick, burials: list[Burial], granted: Granted) -> None:
         least, following = self._store.state.least.get(stock.key, 0), self._store.state.next.get(stock.key, 0)
         offset = stock.offset
         if offset < least:  # retention was faster
@@ -161,11 +202,32 @@ class TopicStock:
                 f"offsets {offset} … {least - 1} of queue {stock.key.queue_id} are gone: retention took them before group {self.group!r}"
             )
             return
-        for piece in stock.take(wish.max_messages - len(granted.counts), following):
-            reached = self._grant_piece(stock, piece, wish, tick, burials, granted)
-            if reached < piece.end:
-                stock.put_back(reached, piece.end)
+        enough = len(granted.counts) + most
+        while len(granted.counts) < enough:
+            if wish.wanted is not None and stock.key.topic_id == self.topic_id:
+                self._pass_by(stock, wish.wanted, tick)
+            looked_at = False
+            for piece in stock.take(enough - len(granted.counts), following):
+                looked_at = True
+                reached = self._grant_piece(stock, piece, wish, tick, burials, granted)
+                if reached < piece.end:
+                    stock.put_back(reached, piece.end)
+                    return
+            if wish.wanted is None or not looked_at:
                 return
+            if perf_counter() >= granted.until:
+                granted.is_cut = True
+                return
+
+    def _pass_by(self, stock: Stock, wanted: Filter, tick: Tick) -> None:
+        """Entries tell that the next messages are of no interest: they are done without being read."""
+        if stock.again or not wanted.narrows:
+            return
+        entries = self._store.read_entries_if_hot(stock.key, stock.frontier, _LOOKED_AT)
+        passed = 0 if entries is None else count_unwanted(entries, wanted)
+        if passed:
+            tick.done(stock.key, stock.frontier, stock.frontier + passed)
+            stock.skipped_to(stock.frontier + passed)
 
     def _grant_piece(self, stock: Stock, piece: Piece, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> int:
         """Give out what can be had of a piece; returns how far that was."""
@@ -195,8 +257,12 @@ class TopicStock:
         expired = chunk.is_expired(piece.begin, piece.end, wish.now)
         runs = [(piece.begin, piece.end)]
         if expired is not None:
-            runs = _runs_of((~expired).tolist(), piece.begin)
-            self._bury(chunk, stock.key, _runs_of(expired.tolist(), piece.begin), piece.tries, DeadReason.TTL_EXPIRED, burials)
+            runs = runs_of((~expired).tolist(), piece.begin)
+            self._bury(chunk, stock.key, runs_of(expired.tolist(), piece.begin), piece.tries, DeadReason.TTL_EXPIRED, burials)
+        if wish.wanted is not None and stock.key.topic_id == self.topic_id:
+            runs, passed = choose(chunk, runs, wish.wanted)
+            for run in passed:
+                tick.done(stock.key, *run)
         if piece.tries or stock.key.topic_id == self.topic_id:
             counted: list[tuple[Run, int]] = [(run, piece.tries) for run in runs]
         else:  # tried before it came to this queue
@@ -219,18 +285,6 @@ class TopicStock:
             for offset in range(begin, end):
                 record = chunk.view(offset, offset + 1)
                 burials.append(Burial(record, self.topic_id, key, offset, self.group, count, reason))
-
-
-def _runs_of(chosen: list[bool], first: int) -> list[Run]:
-    """The runs of offsets, from ``first`` on, that are chosen."""
-    runs: list[Run] = []
-    at = first
-    for is_chosen, group in groupby(chosen):
-        end = at + len(list(group))
-        if is_chosen:
-            runs.append((at, end))
-        at = end
-    return runs
 
 
 def _by_count(run: Run, chunk: Chunk) -> Iterator[tuple[Run, int]]:
