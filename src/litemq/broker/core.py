@@ -18,6 +18,7 @@ from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letter_requests import DeadLetterRequests
+from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
@@ -120,6 +121,7 @@ class Broker:
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
             **why_requests.handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
@@ -171,6 +173,10 @@ class Broker:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
         self._trace.grown(keys, end)
+
+    def _group_changed(self, group: str) -> None:
+        self._pulling.resumed(group)
+        self._leasing.changed(group)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self.groups.add_retry_queue(group, key)
