@@ -105,7 +105,8 @@ class Broker:
         self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         self._visitors = Visitors(clock)
-        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, lambda _group: False), self._in_background)
+        is_paused = store.state.delivery.groups.is_paused
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
         self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.

@@ -385,12 +385,6 @@ class ClusterEngine:
 
     # Looking after groups -----------------------------------------------------------------------------------------------------
 
-    async def _alive(self) -> list[str]:
-        await self._check_alive()
-        states = [state for state in await self._names.brokers() if state.alive]
-        self._addresses.update({state.facts.name: (state.facts.host, state.facts.port) for state in states})
-        return sorted(state.facts.name for state in states)
-
     async def _of_topic(self, topic: str) -> list[str]:
         return [place.name for place in (await self.route(topic)).brokers]
 
