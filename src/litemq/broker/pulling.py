@@ -121,6 +121,8 @@ class Pulling:
 
     def _try(self, pull: _Pull) -> bool:
         """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
+            return False
         if not pull.caller.has_room:
             self._forget(pull)
             pull.caller.when_room(lambda: self._try_again(pull))
@@ -260,6 +262,12 @@ class Pulling:
                         self._try(pull)
 
         self._store.when_confirmed(end, confirmed)
+
+    def resumed(self, group: str) -> None:
+        """A group is paused no longer: those who wait for it look again."""
+        for pulls in list(self._waiting.values()):
+            for pull in [pull for pull in pulls if pull.group == group]:
+                self._try(pull)
 
     def withdraw(self, key: QueueKey, generation: int) -> None:
         """A queue has another owner, or none: what the former one waits for would be read twice."""
