@@ -30,6 +30,10 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[int], object]]] = [
 ]
 
 
+UNREADABLE: list[dict[str, Any]] = [{"where": "n >"}, {"where": "f(n) = 1"}, {"tags": "a ||"}]
+WRONG: list[dict[str, Any]] = [{"where": "n > 1", "tags": "a"}, {"where": "  "}, {"tags": ["a", ""]}]
+
+
 @capability("`reader` with `tags=` or `where=`")
 async def test_readers(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
@@ -43,10 +47,9 @@ async def test_readers(engine: Engine, topic: str) -> None:
 async def test_a_filter_that_cannot_be_read(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         await mq.send(topic, b"x")
-        options: dict[str, Any]
-        for options in ({"where": "n >"}, {"where": "f(n) = 1"}, {"tags": "a ||"}):
+        for options in UNREADABLE:
             with pytest.raises(FilterSyntaxError):
                 await anext(mq.reader(topic, **options))
-        for options in ({"where": "n > 1", "tags": "a"}, {"where": "  "}, {"tags": ["a", ""]}):
+        for options in WRONG:
             with pytest.raises(InvalidArgumentError):
                 mq.reader(topic, **options)
