@@ -17,7 +17,7 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._batches: deque[tuple[list[Message], int, QueueReader] | Exception] = deque()
+        self._batches: deque[tuple[list[Message], int, QueueReader | None] | Exception] = deque()
         self._bytes = 0
         self._present: Iterator[Message] = iter(())
         self._present_bytes = 0
@@ -34,6 +34,9 @@ class Inbox:
 
     def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:
         """Add what was pulled from a queue."""
+        self._add(messages, size, queue)
+
+    def _add(self, messages: list[Message], size: int, queue: QueueReader | None) -> None:
         self._batches.append((messages, size, queue))
         self._bytes += size
         self._tell(self._wanted)
@@ -115,8 +118,8 @@ class Inbox:
             await waiter
         return not self._ended
 
-    async def wait_for_room(self) -> None:
-        """Wait until what is here is below the bound."""
+    async def wait_for_room(self, queue: QueueReader | None = None) -> None:  # noqa: ARG002  here all queues share it
+        """Wait until what is here is below the bound, and more of a queue may come."""
         while self._bytes >= self._max_bytes:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(waiter)

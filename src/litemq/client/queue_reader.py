@@ -75,8 +75,24 @@ class QueueReader:
         """The messages of a pull; moves the position behind them."""
         fields = decode_messages(records)
         if fields:
-            self.position = fields[-1].queue_offset + 1
+            following = fields[-1].queue_offset + 1
+            if self.acks is not None and following - self.position != len(fields):
+                self._pass_gaps(self.acks, fields)
+            self.position = following
         return [Message(each, self, each.consume_count + 1) for each in fields]
+
+    def _pass_gaps(self, acks: AckedOffsets, fields: list[MessageFields]) -> None:
+        """Between the messages stand others, which are not for this reader."""
+        expected = self.position
+        for each in fields:
+            acks.pass_by(expected, each.queue_offset)
+            expected = each.queue_offset + 1
+
+    def pass_to(self, offset: int) -> None:
+        """What stands between is not for this reader; what it was given before is to be acknowledged as always."""
+        if self.acks is not None:
+            self.acks.pass_by(self.position, offset)
+        self.position = max(self.position, offset)
 
     def skip_to(self, offset: int) -> None:
         """What is below is gone, or was done by another."""
@@ -94,10 +110,7 @@ class QueueReader:
         """A try failed: the broker keeps the message for the next one."""
         acks = self._settling()
         if self.settler is None:
-            raise UnsupportedFeatureError(
-                "nack() and reject() of a message that was read from a queue are not in this version: ack() what is done; "
-                "what is not acknowledged comes again"
-            )
+            raise UnsupportedFeatureError("this message was read by one who keeps its own progress: no broker can keep it for another try")
         place = place_of(fields)
         settlements = self.settler.fail(FailedDelivery(place, 0, message.attempt, failure))
 
@@ -112,7 +125,7 @@ class QueueReader:
         """It stays as it is, and comes again to whoever reads the queue next."""
         return False
 
-    def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> Awaitable[None]:  # noqa: ARG002
+    def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:  # noqa: ARG002
         """There is no lease here."""
         raise UnsupportedFeatureError(
             "this message was read from a queue, which stays with its reader: there is no lease to extend. "
