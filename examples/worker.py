@@ -1,7 +1,7 @@
 """Tasks, and a handler that stores in batches. In this directory, with a cluster running (``litemq up``):
 
-    litemq worker worker:mq         # makes the calls
-    python worker.py                # asks for some
+litemq worker worker:mq         # makes the calls
+python worker.py                # asks for some
 """
 
 import asyncio

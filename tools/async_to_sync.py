@@ -37,7 +37,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
-from litemq.client.config import ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
@@ -48,7 +48,6 @@ from litemq.errors import LiteMQError
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
-_AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
 '''
 
@@ -103,7 +102,7 @@ OPENING = """
 # Messages are fetched from the other thread many at once. Whoever stops, from any thread, gets none of those that wait here.
 TAKE = """
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))
@@ -134,6 +133,8 @@ BODIES = {
             self._thread.run(self._wrapped.close())
         finally:
             self._thread.stop()""",
+    "Client.ack_batch": """
+        self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,

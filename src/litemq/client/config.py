@@ -11,11 +11,12 @@ from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.types import Durability
 
-__all__ = ["ClientConfig", "CompressionType", "DurabilityName", "OffsetReset", "QueueChoice", "durability_level"]
+__all__ = ["ClientConfig", "CompressionType", "ConsumeMode", "DurabilityName", "OffsetReset", "QueueChoice", "durability_level"]
 
 DurabilityName = Literal["none", "memory", "disk", "replicas"]
 CompressionType = Literal["none", "lz4", "zstd"]
 QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
+ConsumeMode = Literal["queue", "lease"]
 OffsetReset = Literal["earliest", "latest", "error"]
 
 _LEVELS = {level.name.lower(): level for level in Durability}

@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections import defaultdict
 
+from litemq.client.ack_policy import Handling
 from litemq.client.backend import Backend, QueueFact
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.feed import Feed
+from litemq.client.leases import Leases
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
 from litemq.errors import LiteMQError, OffsetOutOfRangeError
@@ -22,13 +24,30 @@ class Consumer(Feed):
     """``async for message in consumer:`` gives the messages of all queues, those of one queue in order. Acknowledge each when it is done."""
 
     def __init__(
-        self, backend: Backend, topic: str, group: str, config: ClientConfig, serializers: Serializers, *, reset: OffsetReset, commits: bool
+        self,
+        backend: Backend,
+        topic: str,
+        group: str,
+        config: ClientConfig,
+        serializers: Serializers,
+        *,
+        reset: OffsetReset,
+        commits: bool,
+        leases: Leases,
+        handling: Handling,
     ) -> None:
         super().__init__(backend, topic, config, serializers, group=group, settles=True)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits
         self._committing = asyncio.Lock()
+        self._leases = leases
+        self._handling = handling
+
+    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+        reader = super()._new_reader(queue, start)
+        reader.settler, reader.handling = self._leases.settler(queue.broker, self.topic, self.group_id), self._handling
+        return reader
 
     def _start(self) -> None:
         if not self._started and not self._closed and self._commits:
@@ -83,6 +102,7 @@ class Consumer(Feed):
 
     async def _finish(self) -> None:
         try:
+            await self._leases.flush()  # what failed is told before it counts as done
             if self._commits:
                 await self.commit()
         except LiteMQError as error:

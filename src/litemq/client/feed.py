@@ -37,6 +37,8 @@ _LEAST_PULLED: Final = 64 << 10
 class Feed(AsyncIterator[Message]):
     """What a consumer and a reader have in common. It begins with the first message that is asked for."""
 
+    at_once = 256  # messages that a synchronous client takes over together, and then has for itself
+
     def __init__(self, backend: Backend, topic: str, config: ClientConfig, serializers: Serializers, *, group: str, settles: bool) -> None:
         self.topic = topic
         self._backend = backend
@@ -175,8 +177,7 @@ class Feed(AsyncIterator[Message]):
             key = (queue.broker, queue.queue_id)
             reader = self._queues.get(key)
             if reader is None:
-                start = await self._start_of(queue)
-                reader = self._queues[key] = QueueReader(*key, start, self._serializers, self._config.max_body_bytes, settles=self._settles)
+                reader = self._queues[key] = self._new_reader(queue, await self._start_of(queue))
             else:
                 self._came_back(reader, queue)
             if reader.position < queue.least:
@@ -189,6 +190,9 @@ class Feed(AsyncIterator[Message]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+        return QueueReader(queue.broker, queue.queue_id, start, self._serializers, self._config.max_body_bytes, settles=self._settles)
 
     async def _read_queue(self, reader: QueueReader) -> None:
         config, inbox, pull = self._config, self._inbox, self._backend.pull

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.client.ack_policy import Failure
 from litemq.errors import LiteMQError
@@ -11,6 +11,9 @@ from litemq.format.messages import MessageFields
 from litemq.types import RecordKind
 
 __all__ = ["FailedDelivery", "LeasedOffsets", "Place", "Settlements", "Unsettled", "pack_offsets", "place_of"]
+
+_MOST: Final = 8_192
+_MOST_FAILED: Final = 50  # each may tell a long story
 
 
 class Place(NamedTuple):
@@ -81,6 +84,11 @@ class Settlements:
         """A try failed."""
         self.count += 1
         self._failed.append(delivery)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as large as a request should be."""
+        return self.count >= _MOST or len(self._failed) >= _MOST_FAILED
 
     @property
     def acked(self) -> list[LeasedOffsets]:

@@ -13,7 +13,6 @@ from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, N
 
 __all__ = ["SettleWith", "Settler"]
 
-_MOST_A_REQUEST: Final = 8_192
 _MOST_ON_THEIR_WAY: Final = 4  # what is settled meanwhile goes together: the more there is to do, the larger the requests
 
 _AGAIN: Final = (ConnectionLostError, RequestTimeoutError, OverloadedError, NotGroupMemberError)
@@ -59,7 +58,7 @@ class Settler:
     def _next(self) -> Settlements:
         if self._is_closed:
             raise ClientClosedError("the client was closed: the message comes again when its lease ends")
-        if self._open.count >= _MOST_A_REQUEST:
+        if self._open.is_full:
             self._full.append(self._open)
             self._open = Settlements()
         if not self._is_scheduled and len(self._asking) < _MOST_ON_THEIR_WAY:

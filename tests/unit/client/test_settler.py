@@ -57,6 +57,16 @@ async def test_a_request_is_bounded() -> None:
 
 
 @on_loop
+async def test_stories_are_long() -> None:
+    backend = LeaseBackend()
+    settler = settler_of(backend)
+    for offset in range(120):
+        settler.fail(FailedDelivery(Place(0, False, offset), 7, 1, Failure(stack="x" * 8000)))
+    await settler.flush()
+    assert [len(failed) for _, failed in backend.settled] == [50, 50, 20]
+
+
+@on_loop
 async def test_a_lost_answer_is_asked_for_again() -> None:
     backend = LeaseBackend()
     backend.troubles += [ConnectionLostError("gone"), OverloadedError("busy", 1)]
