@@ -37,7 +37,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
-from litemq.client.config import ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
@@ -45,6 +45,7 @@ from litemq.client.reader import Reader, Start
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
+from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 

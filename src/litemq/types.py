@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 
@@ -24,16 +24,20 @@ __all__ = [
     "Durability",
     "MessageStatus",
     "MessageType",
+    "Priorities",
     "Record",
     "RecordKind",
     "Stamp",
     "StoredRecord",
+    "WhenFull",
     "check_name",
     "is_system_name",
     "priority_class",
 ]
 
 DEFAULT_PRIORITY: Final = 128
+Priorities = Literal["none", "strict", "weighted"]  # of a topic; under leases the highest class first, or each its share
+WhenFull = Literal["reject", "dead_letter"]  # what becomes of a message to a queue with too many
 PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has as many queue ids for each queue
 
 # The last millisecond of the year 9999: what calendars, JSON and Arrow's microseconds can all hold.

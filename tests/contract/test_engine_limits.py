@@ -103,21 +103,6 @@ async def test_options_over_the_limits(engine: Engine, topic: str, options: dict
         assert [message.body for message in await read_all(mq, topic)] == [b"right", b"right"]
 
 
-LATER: list[tuple[str, dict[str, Any]]] = [
-    ("`priority`", {"priority": 9}),
-]
-
-
-@pytest.mark.parametrize("options", [pytest.param(options, marks=capability(name, missing=True), id=name) for name, options in LATER])
-async def test_options_that_are_not_there_yet(engine: Engine, topic: str, options: dict[str, Any]) -> None:
-    async with engine.client() as mq:
-        for send in (mq.send, mq.send_nowait):
-            with pytest.raises(UnsupportedFeatureError, match="priorit"):
-                await send(topic, b"x", **options)
-        await mq.send(topic, b"plain")
-        assert [message.body for message in await read_all(mq, topic)] == [b"plain"]
-
-
 @capability("Durability `replicas`", missing=True)
 async def test_there_are_no_replicas_yet(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:

@@ -278,23 +278,6 @@ async def test_where_a_new_group_begins(engine: Engine, topic: str) -> None:
         assert await numbers_of(mq, topic, "early", 4) == [0, 1, 2, 3]
 
 
-@capability("A second member of a group raises `UnsupportedFeatureError`; the place is free when the first one closes")
-async def test_one_member_a_group(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        await send_numbers(mq, topic, 4)
-        consumer = mq.consumer(topic, group_id="g")
-        await (await anext(consumer)).ack()
-        with pytest.raises(UnsupportedFeatureError, match="one member"):
-            mq.consumer(topic, group_id="g")
-        async with engine.client() as other:
-            with pytest.raises(UnsupportedFeatureError, match="one member"):
-                await anext(other.consumer(topic, group_id="g"))
-            assert await numbers_of(other, topic, "another", 4) == [0, 1, 2, 3]
-        await consumer.close()
-        async with engine.client() as other:
-            assert await numbers_of(other, topic, "g", 3) == [1, 2, 3]
-
-
 async def test_a_small_prefetch_gives_everything(engine: Engine, topic: str) -> None:
     async with engine.client(prefetch_bytes=64 * 1024, max_poll_records=7) as mq:
         await mq.send_batch(topic, [OutgoingMessage(b"%d" % n + bytes(2000), ordering_key=str(n % 5)) for n in range(300)])

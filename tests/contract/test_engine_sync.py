@@ -16,7 +16,6 @@ from litemq.errors import (
     ClientClosedError,
     InvalidArgumentError,
     TopicNotFoundError,
-    UnsupportedFeatureError,
 )
 from support.engines import Engine
 
@@ -40,7 +39,7 @@ def test_sending(engine: Engine, topic: str) -> None:
         assert (messages[0].value, messages[0].tags, messages[0].keys, messages[0].properties["p"]) == ({"id": 1}, ("t",), ("k",), "v")
         assert messages[1].body == b"x" * 5000
         assert [int(message.body) for message in messages[2:]] == list(range(100))
-        with pytest.raises(UnsupportedFeatureError):
+        with pytest.raises(InvalidArgumentError, match="has no priorities"):
             mq.send(topic, b"x", priority=1)
         with pytest.raises(InvalidArgumentError):
             mq.send("not a name", b"x")

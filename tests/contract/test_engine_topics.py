@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from litemq import OutgoingMessage
+from litemq.client.topic_settings import TopicSettings
 from litemq.errors import InvalidArgumentError, LiteMQError, NoRouteError, TopicNotFoundError
 from support.engines import Engine, read_all
 
@@ -35,6 +36,29 @@ async def test_topics(engine: Engine, topic: str) -> None:
         assert len(named.queues) == 4
         with pytest.raises(NoRouteError, match="nobody"):
             await mq.admin.create_topic(f"{topic}-nowhere", brokers=["nobody"])
+
+
+@capability("Settings of a topic: priorities, ttl, backlog")
+async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        made = await mq.admin.create_topic(topic, queues=2, priorities=True, ttl=1.5)
+        assert len(made.queues) == 16
+        assert made.settings == TopicSettings("strict", ttl_ms=1500)
+        altered = await mq.admin.alter_topic(topic, priorities="weighted", ttl=0, max_backlog=7, when_full="dead_letter")
+        assert altered.settings == TopicSettings("weighted", 0, 7, "dead_letter")
+        assert await mq.admin.describe_topic(topic) == altered
+        assert await mq.admin.create_topic(topic, queues=2, priorities="weighted") == altered
+        for wrong in ({"queues": 2}, {"queues": 2, "priorities": "weighted", "ttl": 9}):
+            with pytest.raises(InvalidArgumentError, match="is there already, with 16 queues"):
+                await mq.admin.create_topic(topic, **wrong)
+        for nonsense in ({"priorities": "high"}, {"when_full": "drop"}, {"max_backlog": -1}, {"ttl": -1}):
+            with pytest.raises(InvalidArgumentError):
+                await mq.admin.create_topic(f"{topic}-2", **nonsense)
+        await mq.admin.create_topic(f"{topic}-plain")
+        with pytest.raises(InvalidArgumentError, match="has no priorities"):
+            await mq.admin.alter_topic(f"{topic}-plain", priorities="weighted")
+        with pytest.raises(InvalidArgumentError, match="nothing to change"):
+            await mq.admin.alter_topic(topic)
 
 
 @capability("Delete a topic, and create it again, empty")

@@ -18,9 +18,9 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
 from litemq.format.scan import ScanStop, scan
 from litemq.format.stretches import stretches_of_batch
-from litemq.types import DEFAULT_PRIORITY, Durability, MessageType
+from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
 
-__all__ = ["Claims", "Together", "claims_of", "claims_together"]
+__all__ = ["ONLY_DEFAULT", "Claims", "Together", "claims_of", "claims_together", "priorities_of"]
 
 # What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
 # flags, type, priority and reliability.
@@ -28,6 +28,8 @@ _CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
 _REPLICAS: Final = int(Durability.REPLICAS)
+ONLY_DEFAULT: Final = range(DEFAULT_PRIORITY, DEFAULT_PRIORITY + 1)
+_OF_CLASSES: Final = tuple(range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES))
 
 
 class Claims(NamedTuple):
@@ -50,17 +52,25 @@ class Together(NamedTuple):
     sequences: list[tuple[tuple[int, int, int], int]]
 
 
-def claims_of(batch: bytes) -> tuple[int, int, int, int, int]:
-    """The claims of one request, as a plain tuple; raises where they do not fit together, or ask for what is not there yet."""
+def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
+    """The priorities that messages of a queue may have."""
+    return _OF_CLASSES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
+
+
+def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
+    """The claims of one request, as a plain tuple; raises where they do not fit together or to the queue, or ask for what is not there yet."""
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
-        return _claims_of_many(batch)
+        return _claims_of_many(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
-    if priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
-        _check_features(priority, kind, level)
+    if priority not in priorities or kind not in _PLAIN_TYPES or level == _REPLICAS:
+        _check_features(kind, level)
+        _check_priority(priority, priorities)
     return producer_id, sequence, 1, level, due
 
 
-def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int]) -> Together | None:
+def claims_together(
+    joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int], *, has_priorities: bool = False
+) -> Together | None:
     """Those of many requests, whose batches of these sizes stand one behind another; ``None`` where each must be looked at by itself."""
     found = scan(joined, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
@@ -71,24 +81,37 @@ def claims_together(joined: bytearray, sizes: list[int], topic_id: int, queue_id
     if any(anywhere[Word.DUE : Word.EXPIRE]) or meaning != everywhere[Word.MEANING]:
         return None
     kind, priority, level = meaning >> 24, meaning >> 16 & 0xFF, meaning >> 8 & 0xFF
-    if priority != DEFAULT_PRIORITY or kind not in _PLAIN_TYPES or level == _REPLICAS:
+    if kind not in _PLAIN_TYPES or level == _REPLICAS:
+        return None
+    if not all(priority in priorities_of(queue_id, has_priorities=has_priorities) for queue_id in set(queue_ids)):
         return None
     stretches, table = stretches_of_batch(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
     begins = (0, *(end for _, _, end in stretches[:-1]))
     return Together(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
 
 
-def _check_features(priority: int, kind: int, level: int) -> None:
+def _check_priority(priority: int, priorities: range) -> None:
+    """A message is found by its priority only where it stands in a queue of its class."""
+    if priority in priorities:
+        return
+    if priorities is ONLY_DEFAULT:
+        raise InvalidArgumentError(
+            f"priority={priority}: the topic has no priorities, so send with {DEFAULT_PRIORITY}, which is the default"
+        )
+    raise InvalidArgumentError(
+        f"priority={priority} in a queue of the priorities {priorities[0]} … {priorities[-1]}: it belongs to queue × 8 + priority // 32"
+    )
+
+
+def _check_features(kind: int, level: int) -> None:
     """What this version does not do yet is refused, not ignored."""
     if level == Durability.REPLICAS:
         raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
-    if priority != DEFAULT_PRIORITY:
-        raise UnsupportedFeatureError(f"priorities are not there yet: send with priority {DEFAULT_PRIORITY}, which is the default")
     if kind not in _PLAIN_TYPES:
         raise UnsupportedFeatureError("transactions and broadcasts are not there yet: send a normal message")
 
 
-def _claims_of_many(batch: bytes) -> Claims:
+def _claims_of_many(batch: bytes, priorities: range) -> Claims:
     """The claims of a request with several records; raises where they do not fit together."""
     found = scan(batch, limits=STORED_LIMITS)
     count = found.starts.size
@@ -101,11 +124,9 @@ def _claims_of_many(batch: bytes) -> Claims:
         raise InvalidArgumentError("the records of one request are of one producer")
     if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
         raise InvalidArgumentError("the sequences of one request follow each other")
-    _check_features(
-        DEFAULT_PRIORITY if (header["priority"] == DEFAULT_PRIORITY).all() else 0,
-        _rarest_type(set(header["type"].tolist())),
-        int(header["reliability"].max()),
-    )
+    _check_features(_rarest_type(set(header["type"].tolist())), int(header["reliability"].max()))
+    for priority in (int(header["priority"].min()), int(header["priority"].max())):
+        _check_priority(priority, priorities)
     return Claims(producer_id, first, count, int(header["reliability"].max()), int(header["delay_time"].max()))
 
 

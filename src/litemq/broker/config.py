@@ -29,6 +29,16 @@ class BrokerLimits:
     max_waiting_pulls: int = 4_096  # of one client
     max_found: int = 1_000
 
+    # Groups. A member that was silent for its session's time is one no longer; one whose connection ended has a moment to come back.
+    session_timeout_ms: int = 5_000  # of those who do not say
+    min_session_timeout_ms: int = 100
+    max_session_timeout_ms: int = 600_000
+    reconnect_grace_ms: int = 500
+    gather_ms: int = 1_000  # after a restart, in which members come back for what they had
+    max_group_members: int = 10_000  # for one topic
+    max_memberships: int = 4_096  # of one client
+    max_member_chars: int = 255
+
     # Leases.
     min_lease_ms: int = 10
     max_lease_ms: int = 12 * 3_600_000

@@ -10,16 +10,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
+from litemq.broker.parsing import parse as _parse
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.retries import Retries
@@ -33,14 +35,9 @@ from litemq.format.record import encode_record
 from litemq.net.frame import Flag, Frame
 from litemq.proto.wire_pb2 import (
     AlterTopicRequest,
-    CommitRequest,
     CreateTopicRequest,
     Empty,
     FindRequest,
-    GroupQueue,
-    JoinAnswer,
-    JoinRequest,
-    LeaveRequest,
     OffsetAnswer,
     OffsetAtTimeRequest,
     Opcode,
@@ -62,16 +59,25 @@ _FOR_NAMES: Final = int(Opcode.REGISTER_BROKER)  # and those above it
 _KNOWN_HEADERS: Final = 10_000
 _LOG = logging.getLogger(__name__)
 
-M = TypeVar("M", bound=Message)
-
 
 class Broker:
     """Services over a store, for everybody who is connected; made on the event loop that it runs on."""
 
     def __init__(
-        self, store: Store, clock: Clock, limits: BrokerLimits | None = None, *, announce: Callable[[], Awaitable[None]] | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        limits: BrokerLimits | None = None,
+        *,
+        announce: Callable[[], Awaitable[None]] | None = None,
+        name: str = "",
+        zone: str = "",
+        session_clock: Clock | None = None,
     ) -> None:
-        """``announce`` tells the world which topics there are, and returns when it knows."""
+        """``announce`` tells the world which topics there are, and returns when it knows.
+
+        ``session_clock`` measures the silence of members: in a test whose clock stands still, they breathe all the same.
+        """
         self._store = store
         self._limits = limits or BrokerLimits()
         self._announce = announce
@@ -80,7 +86,8 @@ class Broker:
         self.alarms = Alarms(clock)
         self._timers = Timers(store, clock, self.alarms, self._grown)
         self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
-        self._groups = Groups(store)
+        self.groups = Groups(store, session_clock or clock, self._limits, self._pulling.withdraw, broker=name, zone=zone)
+        self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
@@ -89,16 +96,14 @@ class Broker:
         self._destinations: dict[bytes, tuple[int, int]] = {}
         self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.PULL: self._pull,
-            Opcode.JOIN_GROUP: self._join,
-            Opcode.LEAVE_GROUP: self._leave,
-            Opcode.COMMIT_OFFSETS: self._commit,
+            **self._group_requests.handlers,
             Opcode.OFFSET_AT_TIME: self._offset_at_time,
             Opcode.FIND: self._find,
             Opcode.CREATE_TOPIC: self._create_topic,
             Opcode.DELETE_TOPIC: self._delete_topic,
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
-            **LeaseRequests(self._leasing, self._groups, self._limits, self._topic).handlers,
+            **LeaseRequests(self._leasing, self.groups, self._limits, self._topic).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
         }
 
@@ -148,6 +153,7 @@ class Broker:
         self._leasing.grown(keys, end)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
+        self.groups.add_retry_queue(group, key)
         self._pulling.grown([key], end)
         self._leasing.tried_again(group, key.queue_id, end)
 
@@ -156,7 +162,7 @@ class Broker:
         self._sending.gone(caller)
         self._pulling.gone(caller)
         self._leasing.gone(caller)
-        self._groups.gone(caller)
+        self.groups.gone(caller)
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
@@ -170,6 +176,7 @@ class Broker:
         self._pulling.close()
         self._leasing.close()
         self._retries.close()
+        self.groups.close()
         for task in self._tasks:
             task.cancel()
         self._lookups.shutdown(wait=False, cancel_futures=True)
@@ -193,29 +200,10 @@ class Broker:
         topic = self._topic(request.topic)
         if request.queue_id >= topic.queues:
             raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        key = self.groups.key_of(request.group, topic, request.queue_id, is_retry=request.is_retry)
         if request.group:
-            self._groups.check_member(caller, request.group, topic.topic_id)
-        self._pulling.offer(caller, frame, request, topic.topic_id)
-
-    # Groups -------------------------------------------------------------------------------------------------------------------
-
-    def _join(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(JoinRequest, frame[3])
-        joined = self._groups.join(caller, request.group, self._topic(request.topic))
-        queues = [GroupQueue(range=range_of(self._store, key), committed=committed) for key, committed in joined]
-        caller.answer(frame, JoinAnswer(queues=queues).SerializeToString())
-
-    def _leave(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(LeaveRequest, frame[3])
-        self._groups.leave(caller, request.group, self._topic(request.topic).topic_id)
-        caller.answer(frame, b"")
-
-    def _commit(self, caller: Caller, frame: Frame) -> None:
-        request = _parse(CommitRequest, frame[3])
-        topic = self._topic(request.topic)
-        offsets = [(offset.queue_id, offset.offset) for offset in request.offsets]
-        appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
-        self._answer_confirmed(caller, frame, appended.end, Empty())
+            self.groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)
+        self._pulling.offer(caller, frame, request, key)
 
     # Looking things up: from disk, and so not on the event loop ------------------------------------------------------------------
 
@@ -327,13 +315,6 @@ class Broker:
                 caller.refuse(frame, failure)
 
         self._store.when_confirmed(end, confirmed)
-
-
-def _parse(kind: type[M], header: bytes) -> M:
-    try:
-        return kind.FromString(header)
-    except DecodeError as error:
-        raise ProtocolError(f"the header of a {kind.__name__} cannot be read: {error}") from error
 
 
 def _raw(found: StoredRecord) -> bytes:

@@ -49,8 +49,9 @@ class LeaseRequests:
         request = parse(SettleRequest, frame[3])
         topic = self._topic(request.topic)
         settled = Settled(caller, frame, request)
-        if settled.is_of_members:
-            self._groups.check_member(caller, request.group, topic.topic_id)
+        for queue_id, is_retry in settled.assigned:
+            key = self._groups.key_of(request.group, topic, queue_id, is_retry=is_retry)
+            self._groups.check_owner(caller, request.group, topic.topic_id, key)
         self._leasing.settle(settled, topic)
 
     def _extend(self, caller: Caller, frame: Frame) -> None:

@@ -18,7 +18,15 @@ from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.filters import Filter, parse_filter
 from litemq.broker.scanning import Scan, Scanned, scan, scan_if_hot
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
+from litemq.errors import (
+    CorruptStoreError,
+    InvalidArgumentError,
+    LiteMQError,
+    NotGroupMemberError,
+    OffsetExpiredError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+)
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
 from litemq.storage.state import QueueKey
@@ -33,10 +41,18 @@ _LOG = logging.getLogger(__name__)
 class _Pull:
     """One request that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
+    __slots__ = ("caller", "frame", "generation", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
     def __init__(
-        self, caller: Caller, frame: Frame, key: QueueKey, offset: int, max_messages: int, max_bytes: int, wanted: Filter | None
+        self,
+        caller: Caller,
+        frame: Frame,
+        key: QueueKey,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        wanted: Filter | None,
+        generation: int = 0,
     ) -> None:
         self.caller = caller
         self.frame = frame
@@ -45,6 +61,7 @@ class _Pull:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
         self.wanted = wanted
+        self.generation = generation
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -66,7 +83,7 @@ class Pulling:
         """How many pulls wait for something to come."""
         return sum(map(len, self._waiting.values()))
 
-    def offer(self, caller: Caller, frame: Frame, request: PullRequest, topic_id: int) -> None:
+    def offer(self, caller: Caller, frame: Frame, request: PullRequest, key: QueueKey) -> None:
         """Take a request; it is answered when there is something, or when it has waited for long enough."""
         limits = self._limits
         if len(self._of_caller.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
@@ -78,11 +95,12 @@ class Pulling:
         pull = _Pull(
             caller,
             frame,
-            QueueKey(topic_id, request.queue_id),
+            key,
             request.offset,
             min(request.max_messages, limits.max_pull_messages),
             min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
             parse_filter(request.filter, is_sql=request.filter_is_sql),
+            request.generation,
         )
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
@@ -224,6 +242,12 @@ class Pulling:
                         self._try(pull)
 
         self._store.when_confirmed(end, confirmed)
+
+    def withdraw(self, key: QueueKey, generation: int) -> None:
+        """A queue has another owner, or none: what the former one waits for would be read twice."""
+        for pull in list(self._waiting.get(key, ())):
+            if pull.generation == generation:
+                self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))
 
     def gone(self, caller: Caller) -> None:
         """Nobody waits for the answers any more."""

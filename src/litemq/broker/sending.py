@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from litemq.broker.caller import Caller
-from litemq.broker.claims import claims_of, claims_together
+from litemq.broker.claims import claims_of, claims_together, priorities_of
 from litemq.broker.config import BrokerLimits
 from litemq.broker.fairness import FREE_BYTES, Lines
 from litemq.broker.quotas import Quotas
@@ -205,7 +205,7 @@ class Sending:
         callers, frames, queue_ids = zip(*requests, strict=True)
         batches = [frame[4] for frame in frames]
         joined = bytearray().join(batches)
-        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids)
+        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
         if claims is None:
             return None
         pairs = dict(claims.sequences)
@@ -224,10 +224,12 @@ class Sending:
         turn = _Turn()
         tentative: dict[tuple[int, int, int], int] = {}  # the sequences that are expected once those before are appended
         expected_of = self._store.state.producers.expected
+        has_priorities = self._has_priorities(topic_id)
         for caller, frame, queue_id in requests:
             batch: bytes | memoryview = frame[4]
             try:
-                producer_id, sequence, count, level, due = claims_of(frame[4])
+                priorities = priorities_of(queue_id, has_priorities=has_priorities)
+                producer_id, sequence, count, level, due = claims_of(frame[4], priorities)
                 if due:
                     self._check_due(due, len(batch))
                 if quotas is not None:
@@ -264,6 +266,10 @@ class Sending:
             turn.counts.append(count)
             turn.levels.append(level)
         return turn
+
+    def _has_priorities(self, topic_id: int) -> bool:
+        topic = self._store.state.topics.get(topic_id)
+        return topic is not None and topic.has_priorities
 
     def _check_due(self, due: int, size: int) -> None:
         if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:

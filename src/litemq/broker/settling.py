@@ -77,9 +77,10 @@ class Settled(Settlement):
         self._request = request
 
     @property
-    def is_of_members(self) -> bool:
-        """Whether whoever asks must have the queues assigned."""
-        return not all(leased.token for leased in self._request.acked) or not all(failed.token for failed in self._request.failed)
+    def assigned(self) -> set[tuple[int, bool]]:
+        """The queues, and whether they are the group's retry queue, that whoever asks must have assigned: no lease is named."""
+        acked = {(leased.queue_id, leased.is_retry) for leased in self._request.acked if not leased.token}
+        return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
 
     def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
         _check_size(self._request.acked)

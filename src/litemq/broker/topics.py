@@ -33,10 +33,10 @@ def queue_ids_of(queues: int, settings: TopicSettings) -> int:
 
 
 def check_same(topic: TopicFacts, request: CreateTopicRequest) -> None:
-    """Raises where a topic that is there already is not the one that was asked for; who names nothing takes it as it is."""
+    """Raises where a topic that is there already is not the one that was asked for; what is not named may be as it is."""
     settings = settings_of(request.settings)
     wanted = queue_ids_of(request.queues, settings)
-    if wanted not in (0, topic.queues) or (request.HasField("settings") and settings != topic.settings):
+    if wanted not in (0, topic.queues) or any(mine and mine != its for mine, its in zip(settings, topic.settings, strict=True)):
         raise InvalidArgumentError(
             f"topic {topic.name!r} is there already, with {_described(topic.queues, topic.settings)} "
             f"instead of {_described(wanted or topic.queues, settings)}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_rows, write_value
+from litemq.types import Priorities, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
@@ -20,6 +21,9 @@ __all__ = ["app"]
 app = new_noun("topic")
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Ttl = Annotated[
+    float | None, typer.Option("--ttl", min=0, help="Seconds that messages are worth which name no time; 0: they stay.", show_default=False)
+]
 
 
 @app.callback()
@@ -32,6 +36,12 @@ def create(
     name: Topic,
     queues: Annotated[int, typer.Option("--queues", min=1, max=65536, help="Queues on each broker.")] = 4,
     brokers: Annotated[list[str] | None, typer.Option("--broker", help="Only on this broker; may be repeated.")] = None,
+    priorities: Annotated[
+        Priorities, typer.Option("--priorities", help="Eight classes a queue: the highest first, or each its share.")
+    ] = "none",
+    ttl: Ttl = None,
+    max_backlog: Annotated[int, typer.Option("--max-backlog", min=0, help="Messages of a queue that may wait; 0: the default.")] = 0,
+    when_full: Annotated[WhenFull, typer.Option("--when-full", help="What becomes of a message that is over it.")] = "reject",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -39,7 +49,47 @@ def create(
     """Create a topic on all brokers, or on those that are named. A topic that is there already stays as it is."""
 
     async def use(mq: AsyncClient) -> TopicFact:
-        return await mq.admin.create_topic(name, queues=queues, brokers=brokers or None)
+        return await mq.admin.create_topic(
+            name,
+            queues=queues,
+            brokers=brokers or None,
+            priorities=priorities,
+            ttl=ttl,
+            max_backlog=max_backlog,
+            when_full=when_full,
+        )
+
+    _show(with_client(url, config, use), output)
+
+
+@app.command("alter")
+def alter(
+    name: Topic,
+    ttl: Ttl = None,
+    max_backlog: Annotated[
+        int | None, typer.Option("--max-backlog", min=0, help="Messages of a queue that may wait; 0: the default.", show_default=False)
+    ] = None,
+    when_full: Annotated[
+        WhenFull | None, typer.Option("--when-full", help="What becomes of a message that is over it.", show_default=False)
+    ] = None,
+    priorities: Annotated[
+        Literal["strict", "weighted"] | None,
+        typer.Option("--priorities", help="Under leases: the highest first, or each its share.", show_default=False),
+    ] = None,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Change settings of a topic; what is not named stays as it is."""
+
+    async def use(mq: AsyncClient) -> TopicFact:
+        return await mq.admin.alter_topic(
+            name,
+            ttl=ttl,
+            max_backlog=max_backlog,
+            when_full=when_full,
+            priorities=priorities,
+        )
 
     _show(with_client(url, config, use), output)
 
@@ -97,7 +147,22 @@ def _show(fact: TopicFact, output: OutputFormat) -> None:
     ]
     if output is OutputFormat.TABLE:
         messages = sum(one.next - one.least for one in fact.queues)
-        sys.stdout.write(f"topic {fact.topic}: {len(rows)} queues, {messages} messages\n\n")
+        sys.stdout.write(f"topic {fact.topic}: {len(rows)} queues, {messages} messages{_settings(fact)}\n\n")
         write_rows(rows, ["broker", "queue", "from", "to", "messages"], output, none="It has no queues.")
     else:
-        write_value({"topic": fact.topic, "queues": rows}, output)
+        write_value({"topic": fact.topic, "settings": fact.settings._asdict(), "queues": rows}, output)
+
+
+def _settings(fact: TopicFact) -> str:
+    """Those that are not as they are by themselves."""
+    chosen = fact.settings
+    said = []
+    if chosen.priorities != "none":
+        said.append(f"{chosen.priorities} priorities")
+    if chosen.ttl_ms:
+        said.append(f"ttl {chosen.ttl_ms / 1000:g} s")
+    if chosen.max_backlog:
+        said.append(f"at most {chosen.max_backlog} waiting")
+    if chosen.when_full != "reject":
+        said.append("more goes to the dead letters")
+    return "".join(f", {each}" for each in said)

@@ -1,6 +1,8 @@
-"""How far a queue has been acknowledged: everything below an offset, and single messages above it. No I/O."""
+"""How far a queue has been acknowledged: everything below an offset, and single messages above it."""
 
 from __future__ import annotations
+
+import asyncio
 
 __all__ = ["AckedOffsets"]
 
@@ -8,12 +10,14 @@ __all__ = ["AckedOffsets"]
 class AckedOffsets:
     """``done`` is the offset that may be committed: all messages below it are acknowledged."""
 
-    __slots__ = ("_above", "committed", "done")
+    __slots__ = ("_above", "_awaited", "_reached", "committed", "done")
 
     def __init__(self, done: int) -> None:
         self.done = done
         self.committed = done  # what the broker is known to have
         self._above: set[int] = set()
+        self._awaited = -1
+        self._reached: asyncio.Future[None] | None = None
 
     def ack(self, offset: int) -> None:
         """One message is done."""
@@ -26,6 +30,8 @@ class AckedOffsets:
         while above and self.done in above:
             above.remove(self.done)
             self.done += 1
+        if self._reached is not None:
+            self._tell()
 
     def skip_to(self, offset: int) -> None:
         """What is below is no longer to be had, or was done by another."""
@@ -35,6 +41,21 @@ class AckedOffsets:
             while self.done in self._above:
                 self._above.remove(self.done)
                 self.done += 1
+        if self._reached is not None:
+            self._tell()
+
+    async def wait_done(self, offset: int) -> None:
+        """Wait until everything below ``offset`` is acknowledged."""
+        if self.done < offset:
+            self._awaited, self._reached = offset, asyncio.get_running_loop().create_future()
+            try:
+                await self._reached
+            finally:
+                self._reached = None
+
+    def _tell(self) -> None:
+        if self.done >= self._awaited and self._reached is not None and not self._reached.done():
+            self._reached.set_result(None)
 
     def wants_commit(self) -> bool:
         """Whether the broker does not know yet how far it is."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Literal
 
 from litemq.client.backend import Backend, BrokerFact, TopicFact
 from litemq.client.config import ClientConfig
@@ -11,8 +12,9 @@ from litemq.client.messages import Message
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
+from litemq.client.topic_settings import changes_from, settings_from
 from litemq.errors import InvalidArgumentError
-from litemq.types import check_name, is_system_name
+from litemq.types import Priorities, WhenFull, check_name, is_system_name
 
 __all__ = ["AsyncAdmin"]
 
@@ -25,11 +27,38 @@ class AsyncAdmin:
         self._config = config
         self._serializers = serializers
 
-    async def create_topic(self, topic: str, *, queues: int = 4, brokers: Sequence[str] | None = None) -> TopicFact:
-        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive."""
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 4,
+        brokers: Sequence[str] | None = None,
+        priorities: bool | Priorities = False,
+        ttl: float | timedelta | None = None,
+        max_backlog: int = 0,
+        when_full: WhenFull = "reject",
+    ) -> TopicFact:
+        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
+
+        With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
+        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
+        """
+        settings = settings_from(priorities, ttl, max_backlog, when_full)
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
-        return await self._backend.create_topic(check_name(topic), queues, brokers)
+        return await self._backend.create_topic(check_name(topic), queues, brokers, settings)
+
+    async def alter_topic(
+        self,
+        topic: str,
+        *,
+        priorities: Literal["strict", "weighted"] | None = None,
+        ttl: float | timedelta | None = None,
+        max_backlog: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> TopicFact:
+        """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
+        return await self._backend.alter_topic(check_name(topic), changes_from(priorities, ttl, max_backlog, when_full))
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic and all its messages, on every broker."""

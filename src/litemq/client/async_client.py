@@ -15,6 +15,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import AsyncApp
 from litemq.client.backend import Backend, LeaseTerms
 from litemq.client.config import (
+    AssignmentChoice,
     ClientConfig,
     CompressionType,
     ConsumeMode,
@@ -71,6 +72,9 @@ class AsyncClient(AsyncApp):
         auto_offset_reset: OffsetReset = "earliest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 200,
+        session_timeout_ms: int = 5_000,
+        assignment: AssignmentChoice = "average",
+        zone: str = "",
         max_poll_records: int = 1024,
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5_000,
@@ -101,6 +105,9 @@ class AsyncClient(AsyncApp):
             auto_offset_reset=auto_offset_reset,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
+            session_timeout_ms=session_timeout_ms,
+            assignment=assignment,
+            zone=zone,
             max_poll_records=max_poll_records,
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,
@@ -379,12 +386,6 @@ class AsyncClient(AsyncApp):
                 engine, topic, group_id, self.config, self._serializers, leases=leases, terms=terms, handling=handling, ahead=ahead
             )
         elif mode == "queue":
-            for feed in self._feeds:
-                if type(feed) is Consumer and (feed.topic, feed.group_id) == (topic, group_id) and not feed.is_closed:
-                    raise UnsupportedFeatureError(
-                        f"this client reads {topic!r} for group {group_id!r} already, and a group has one member for now: "
-                        "close the other consumer (`async with mq.consumer(…) as consumer:` does), or choose another group"
-                    )
             commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
             consumer = Consumer(
                 engine,

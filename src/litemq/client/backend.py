@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
+from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.types import BodyCodec, Durability
 
-__all__ = ["Backend", "BrokerFact", "Granted", "LeaseTerms", "Post", "Pulled", "QueueFact", "TopicFact"]
+if TYPE_CHECKING:
+    from litemq.client.member import Joining
+
+__all__ = [
+    "Assignment",
+    "Backend",
+    "BrokerFact",
+    "CommittedOffset",
+    "Granted",
+    "LeaseTerms",
+    "Post",
+    "Pulled",
+    "QueueFact",
+    "TopicFact",
+]
 
 
 class QueueFact(NamedTuple):
@@ -23,6 +38,13 @@ class QueueFact(NamedTuple):
     least: int
     next: int
     committed: int = -1
+    is_retry: bool = False  # the group's own queue, of messages that are tried again
+    generation: int = 0  # of a member's ownership
+
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """What tells it from others."""
+        return self.broker, self.queue_id, self.is_retry
 
 
 class TopicFact(NamedTuple):
@@ -30,6 +52,27 @@ class TopicFact(NamedTuple):
 
     topic: str
     queues: tuple[QueueFact, ...]
+    settings: TopicSettings = TopicSettings()
+
+
+class Assignment(NamedTuple):
+    """The queues of one broker that a member has to read, and the generations of those that it has to give up."""
+
+    session: int
+    version: int
+    queues: tuple[QueueFact, ...]
+    release: tuple[int, ...]
+    reset_id: str  # of the last time that somebody set the group's offsets
+    session_timeout_ms: int
+
+
+class CommittedOffset(NamedTuple):
+    """How far a group has come in one queue."""
+
+    queue_id: int
+    offset: int
+    generation: int
+    is_retry: bool = False
 
 
 class BrokerFact(NamedTuple):
@@ -120,21 +163,40 @@ class Backend(Protocol):
         """The brokers of a topic; ``create``: it may be created where it is not there."""
         ...
 
-    async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
-        """Become the group's member on one broker."""
+    async def join(self, broker: str, joining: Joining, held: Sequence[int], held_retry: bool) -> Assignment:
+        """Become a member of a group on one broker; ``held`` are queues that were one's own when it was lost."""
         ...
 
-    async def leave(self, broker: str, topic: str, group: str) -> None:
-        """Give the place back."""
+    async def heartbeat(self, broker: str, joining: Joining, session: int, version: int, wait_ms: int) -> Assignment | None:
+        """Stay a member; waits for an assignment that is newer than a version. ``None``: there is none."""
+        ...
+
+    async def release(self, broker: str, joining: Joining, session: int, generations: Sequence[int]) -> None:
+        """Give queues up."""
+        ...
+
+    async def leave(self, broker: str, joining: Joining) -> None:
+        """Be a member no longer."""
         ...
 
     async def pull(
-        self, broker: str, topic: str, queue_id: int, offset: int, *, max_messages: int, max_bytes: int, wait_ms: int, group: str
+        self,
+        broker: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        wait_ms: int,
+        group: str,
+        generation: int = 0,
+        is_retry: bool = False,
     ) -> Pulled:
         """Records from an offset on; waits where there are none yet."""
         ...
 
-    async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+    async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:
         """How far a group has come in queues of one broker."""
         ...
 
@@ -156,7 +218,9 @@ class Backend(Protocol):
 
     # Looking after it
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact: ...
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact: ...
+
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact: ...
 
     async def delete_topic(self, topic: str) -> None: ...
 

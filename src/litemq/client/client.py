@@ -18,7 +18,7 @@ from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact
-from litemq.client.config import ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
@@ -26,6 +26,7 @@ from litemq.client.reader import Reader, Start
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
+from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
 
@@ -172,7 +173,9 @@ class SyncMessage:
 
 
 class SyncConsumer:
-    """``for message in consumer:`` gives the messages of all queues, those of one queue in order. Acknowledge each when it is done."""
+    """``for message in consumer:`` gives the messages of its queues, those of one queue in order. Acknowledge each when it is done.
+
+    A group's queues are shared among its consumers. When another one comes or goes, some change hands; the others are read on."""
 
     def __init__(self, wrapped: Consumer, thread: LoopThread) -> None:
         self._wrapped = wrapped
@@ -196,6 +199,11 @@ class SyncConsumer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def assignment(self) -> frozenset[tuple[str, int]]:
+        """The queues that this consumer reads now, as (broker, number)."""
+        return self._wrapped.assignment
 
     def commit(self) -> None:
         """Tell the brokers how far the acknowledged messages reach, in each queue up to the first that is not."""
@@ -292,9 +300,40 @@ class Admin:
         self._wrapped = wrapped
         self._thread = thread
 
-    def create_topic(self, topic: str, *, queues: int = 4, brokers: Sequence[str] | None = None) -> TopicFact:
-        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive."""
-        return self._thread.run(self._wrapped.create_topic(topic, queues=queues, brokers=brokers))
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        queues: int = 4,
+        brokers: Sequence[str] | None = None,
+        priorities: bool | Priorities = False,
+        ttl: float | timedelta | None = None,
+        max_backlog: int = 0,
+        when_full: WhenFull = "reject",
+    ) -> TopicFact:
+        """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
+
+        With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
+        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next."""
+        return self._thread.run(
+            self._wrapped.create_topic(
+                topic, queues=queues, brokers=brokers, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full
+            )
+        )
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        priorities: Literal["strict", "weighted"] | None = None,
+        ttl: float | timedelta | None = None,
+        max_backlog: int | None = None,
+        when_full: WhenFull | None = None,
+    ) -> TopicFact:
+        """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
+        return self._thread.run(
+            self._wrapped.alter_topic(topic, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full)
+        )
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and all its messages, on every broker."""
@@ -348,6 +387,9 @@ class Client(SyncApp):
         auto_offset_reset: OffsetReset = "earliest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 200,
+        session_timeout_ms: int = 5000,
+        assignment: AssignmentChoice = "average",
+        zone: str = "",
         max_poll_records: int = 1024,
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5000,
@@ -378,6 +420,9 @@ class Client(SyncApp):
             auto_offset_reset=auto_offset_reset,
             enable_auto_commit=enable_auto_commit,
             auto_commit_interval_ms=auto_commit_interval_ms,
+            session_timeout_ms=session_timeout_ms,
+            assignment=assignment,
+            zone=zone,
             max_poll_records=max_poll_records,
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,

@@ -11,13 +11,23 @@ from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.types import Durability
 
-__all__ = ["ClientConfig", "CompressionType", "ConsumeMode", "DurabilityName", "OffsetReset", "QueueChoice", "durability_level"]
+__all__ = [
+    "AssignmentChoice",
+    "ClientConfig",
+    "CompressionType",
+    "ConsumeMode",
+    "DurabilityName",
+    "OffsetReset",
+    "QueueChoice",
+    "durability_level",
+]
 
 DurabilityName = Literal["none", "memory", "disk", "replicas"]
 CompressionType = Literal["none", "lz4", "zstd"]
 QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
 ConsumeMode = Literal["queue", "lease"]
 OffsetReset = Literal["earliest", "latest", "error"]
+AssignmentChoice = Literal["average", "consistent_hash", "same_zone"]
 
 _LEVELS = {level.name.lower(): level for level in Durability}
 
@@ -53,6 +63,9 @@ class ClientConfig:
     auto_offset_reset: OffsetReset = "earliest"
     enable_auto_commit: bool = True  # write the offsets of acknowledged messages behind, every so often
     auto_commit_interval_ms: int = 200
+    session_timeout_ms: int = 5_000  # a consumer that a broker did not hear for so long loses its queues to others of its group
+    assignment: AssignmentChoice = "average"  # how a group's queues are given out
+    zone: str = ""  # where this client is, for assignment="same_zone"
     max_poll_records: int = 1024
     prefetch_bytes: int = 8 * 1024 * 1024  # a consumer
     fetch_wait_ms: int = 5_000
@@ -74,6 +87,7 @@ class ClientConfig:
         _check_choice("compression_type", self.compression_type, get_args(CompressionType))
         _check_choice("queue_choice", self.queue_choice, get_args(QueueChoice))
         _check_choice("auto_offset_reset", self.auto_offset_reset, get_args(OffsetReset))
+        _check_choice("assignment", self.assignment, get_args(AssignmentChoice))
         if self.durability is not None:
             durability_level(self.durability)
         if self.request_timeout_ms > self.delivery_timeout_ms:
@@ -97,6 +111,7 @@ _RANGES = {
     "connections_per_broker": (1, 64),
     "max_poll_records": (1, 100_000),
     "fetch_wait_ms": (0, 60_000),
+    "session_timeout_ms": (100, 600_000),
     "prefetch_bytes": (64 * 1024, 1 << 31),
     "buffer_bytes": (64 * 1024, 1 << 40),
 }

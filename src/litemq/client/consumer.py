@@ -7,13 +7,16 @@ import logging
 from collections import defaultdict
 
 from litemq.client.ack_policy import Handling
-from litemq.client.backend import Backend, QueueFact
+from litemq.client.backend import Backend, CommittedOffset, QueueFact
+from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.feed import Feed
+from litemq.client.identity import new_suffix
 from litemq.client.leases import Leases
+from litemq.client.member import Following, GroupMember, Joining
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
-from litemq.errors import LiteMQError, OffsetOutOfRangeError
+from litemq.errors import ConnectionLostError, LiteMQError, NotGroupMemberError, OffsetOutOfRangeError, OverloadedError, RequestTimeoutError
 
 __all__ = ["Consumer"]
 
@@ -21,7 +24,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Consumer(Feed):
-    """``async for message in consumer:`` gives the messages of all queues, those of one queue in order. Acknowledge each when it is done."""
+    """``async for message in consumer:`` gives the messages of its queues, those of one queue in order. Acknowledge each when it is done.
+
+    A group's queues are shared among its consumers. When another one comes or goes, some change hands; the others are read on.
+    """
 
     def __init__(
         self,
@@ -43,6 +49,15 @@ class Consumer(Feed):
         self._committing = asyncio.Lock()
         self._leases = leases
         self._handling = handling
+        self._joined: set[str] = set()
+        member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
+        self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
+        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._drop)
+
+    @property
+    def assignment(self) -> frozenset[tuple[str, int]]:
+        """The queues that this consumer reads now, as (broker, number)."""
+        return frozenset((reader.broker, reader.queue_id) for reader in self._queues.values() if not reader.is_retry)
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
         reader = super()._new_reader(queue, start)
@@ -54,12 +69,56 @@ class Consumer(Feed):
             self._run(" commits", self._commit_behind())
         super()._start()
 
-    async def _begin(self, broker: str) -> list[QueueFact]:
-        return await self._backend.join(broker, self.topic, self.group_id)
+    # As a member of the group -------------------------------------------------------------------------------------------------
+
+    async def _read_broker(self, broker: str) -> None:
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        now = asyncio.get_running_loop().time
+        while True:
+            began = now()
+            try:
+                self._joined.add(broker)
+                await GroupMember(self._backend, broker, self._joining, self._following).stay()
+            except NotGroupMemberError as error:
+                _LOG.info("joining group %s for %s on %s again: %s", self.group_id, self.topic, broker, error)
+                for reader in self._held(broker):
+                    self._put_back(reader)  # its queue may be another's by now
+            except (ConnectionLostError, RequestTimeoutError, OverloadedError) as error:
+                _LOG.info("reading %s from %s again: %s", self.topic, broker, error)
+            if now() - began > 1:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
+
+    def _held(self, broker: str) -> list[QueueReader]:
+        """The queues of a broker that are read, or were when its connection was lost."""
+        return [reader for reader in self._queues.values() if reader.broker == broker]
+
+    async def _begin_queue(self, queue: QueueFact, reset_id: str) -> QueueReader:
+        """Begin with a queue where the group is, or go on with it after the broker was lost and found."""
+        reader = self._queues.get(queue.key)
+        if reader is not None and reader.acks is not None:
+            if reader.reset_id == reset_id:
+                if reader.generation != queue.generation:
+                    self._put_back(reader)  # others may have had it in between
+                    reader.generation = queue.generation
+                reader.skip_to(queue.committed)
+                reader.acks.committed = max(reader.acks.committed, queue.committed)  # a commit may have been answered since
+                return reader
+            self._drop(reader)  # somebody set the group's offsets: it is to be read again
+        start = await self._start_of(queue)
+        reader = self._new_reader(queue, start)
+        reader.reset_id = reset_id
+        if reader.acks is not None:
+            reader.acks.committed = queue.committed  # a group that begins says where: so it is known how much is left
+        if reader.position < queue.least:
+            self._expired(reader, queue.least)
+        return reader
 
     async def _start_of(self, queue: QueueFact) -> int:
         if queue.committed >= 0:
             return queue.committed
+        if queue.is_retry:
+            return queue.least
         if self._reset == "error":
             raise OffsetOutOfRangeError(
                 f"group {self.group_id!r} has no offset in queue {queue.queue_id} of {self.topic!r} on {queue.broker}: "
@@ -67,10 +126,37 @@ class Consumer(Feed):
             )
         return queue.least if self._reset == "earliest" else queue.next
 
-    def _came_back(self, reader: QueueReader, queue: QueueFact) -> None:
-        reader.skip_to(queue.committed)
-        if reader.acks is not None:
-            reader.acks.committed = max(queue.committed, 0)
+    async def _finish_queue(self, reader: QueueReader) -> None:
+        """Wait, not for ever, until what was taken of a queue is acknowledged, and commit it; what was not taken is for its next owner."""
+        untaken = self._inbox.drop(reader)
+        acks = reader.acks
+        if acks is None:
+            return
+        taken_to = reader.position if untaken is None else untaken
+        try:
+            async with asyncio.timeout(self._config.session_timeout_ms / 1000):
+                await acks.wait_done(taken_to)
+        except TimeoutError:
+            _LOG.info(
+                "queue %d of %s on %s is another's now; its messages %d … %d come again there",
+                *(reader.queue_id, self.topic, reader.broker, acks.done, taken_to - 1),
+            )
+        if self._commits:
+            await self.commit()
+
+    def _put_back(self, reader: QueueReader) -> None:
+        """Give out nothing that was fetched of a queue and not taken: it is fetched again, if it is still to be had here."""
+        untaken = self._inbox.drop(reader)
+        if untaken is not None:
+            reader.position = untaken
+
+    def _drop(self, reader: QueueReader) -> None:
+        """A queue is read no longer here."""
+        self._inbox.drop(reader)
+        if self._queues.get(reader.key) is reader:
+            del self._queues[reader.key]
+
+    # Committing ---------------------------------------------------------------------------------------------------------------
 
     async def _commit_behind(self) -> None:
         interval = self._config.auto_commit_interval_ms / 1000
@@ -84,21 +170,24 @@ class Consumer(Feed):
     async def commit(self) -> None:
         """Tell the brokers how far the acknowledged messages reach, in each queue up to the first that is not."""
         async with self._committing:
-            offsets: dict[str, dict[int, int]] = defaultdict(dict)
+            behind: dict[str, list[QueueReader]] = defaultdict(list)
             for reader in self._queues.values():
                 if reader.acks is not None and reader.acks.wants_commit():
-                    offsets[reader.broker][reader.queue_id] = reader.acks.done
-            outcomes = await asyncio.gather(*(self._commit_to(broker, done) for broker, done in offsets.items()), return_exceptions=True)
+                    behind[reader.broker].append(reader)
+            outcomes = await asyncio.gather(*(self._commit_to(*each) for each in behind.items()), return_exceptions=True)
             for outcome in outcomes:
                 if isinstance(outcome, BaseException):
                     raise outcome
 
-    async def _commit_to(self, broker: str, done: dict[int, int]) -> None:
-        await self._backend.commit(broker, self.topic, self.group_id, done)
-        for queue_id, offset in done.items():
-            acks = self._queues[broker, queue_id].acks
-            if acks is not None:
-                acks.committed = max(acks.committed, offset)
+    async def _commit_to(self, broker: str, readers: list[QueueReader]) -> None:
+        done = [(reader.acks, reader.acks.done) for reader in readers if reader.acks is not None]
+        offsets = [
+            CommittedOffset(reader.queue_id, offset, reader.generation, reader.is_retry)
+            for reader, (_, offset) in zip(readers, done, strict=True)
+        ]
+        await self._backend.commit(broker, self.topic, self.group_id, offsets)
+        for acks, offset in done:
+            acks.committed = max(acks.committed, offset)
 
     async def _finish(self) -> None:
         try:
@@ -107,5 +196,4 @@ class Consumer(Feed):
                 await self.commit()
         except LiteMQError as error:
             _LOG.warning("the last offsets of group %s were not committed, their messages come again: %s", self.group_id, error)
-        brokers = {broker for broker, _ in self._queues}
-        await asyncio.gather(*(self._backend.leave(broker, self.topic, self.group_id) for broker in brokers), return_exceptions=True)
+        await asyncio.gather(*(self._backend.leave(broker, self._joining) for broker in self._joined), return_exceptions=True)

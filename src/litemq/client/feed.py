@@ -47,7 +47,7 @@ class Feed(AsyncIterator[Message]):
         self._group = group
         self._settles = settles
         self._inbox = Inbox(config.prefetch_bytes)
-        self._queues: dict[tuple[str, int], QueueReader] = {}
+        self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = self._closed = False
 
@@ -72,9 +72,6 @@ class Feed(AsyncIterator[Message]):
 
     async def _finish(self) -> None:
         """The last things to do before the end."""
-
-    def _came_back(self, reader: QueueReader, queue: QueueFact) -> None:
-        """A broker was lost and found again."""
 
     # Iterating ----------------------------------------------------------------------------------------------------------------
 
@@ -174,12 +171,7 @@ class Feed(AsyncIterator[Message]):
     async def _read_queues(self, queues: list[QueueFact]) -> None:
         readers = []
         for queue in queues:
-            key = (queue.broker, queue.queue_id)
-            reader = self._queues.get(key)
-            if reader is None:
-                reader = self._queues[key] = self._new_reader(queue, await self._start_of(queue))
-            else:
-                self._came_back(reader, queue)
+            reader = self._queues.get(queue.key) or self._new_reader(queue, await self._start_of(queue))
             if reader.position < queue.least:
                 self._expired(reader, queue.least)
             readers.append(reader)
@@ -192,7 +184,17 @@ class Feed(AsyncIterator[Message]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
-        return QueueReader(queue.broker, queue.queue_id, start, self._serializers, self._config.max_body_bytes, settles=self._settles)
+        reader = self._queues[queue.key] = QueueReader(
+            queue.broker,
+            queue.queue_id,
+            start,
+            self._serializers,
+            self._config.max_body_bytes,
+            settles=self._settles,
+            is_retry=queue.is_retry,
+            generation=queue.generation,
+        )
+        return reader
 
     async def _read_queue(self, reader: QueueReader) -> None:
         config, inbox, pull = self._config, self._inbox, self._backend.pull
@@ -212,7 +214,12 @@ class Feed(AsyncIterator[Message]):
                     max_bytes=max_bytes,
                     wait_ms=config.fetch_wait_ms,
                     group=self._group,
+                    generation=reader.generation,
+                    is_retry=reader.is_retry,
                 )
+            except OverloadedError as error:
+                await asyncio.sleep(max(error.retry_after_ms, config.retry_backoff_ms) / 1000)
+                continue
             except OffsetExpiredError:
                 fact = await self._backend.describe_topic(self.topic)
                 least = [queue.least for queue in fact.queues if (queue.broker, queue.queue_id) == (broker, queue_id)]
@@ -221,7 +228,7 @@ class Feed(AsyncIterator[Message]):
             if records:
                 messages = reader.decode(records)
                 if messages:
-                    inbox.put(messages, len(records))
+                    inbox.put(messages, len(records), reader)
             if damaged:
                 inbox.fail(StorageError(f"a message of queue {queue_id} on {broker} cannot be read, and is passed by: {damaged}"))
             if next_offset > reader.position:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from litemq.client.messages import Message
+from litemq.client.messages import Message, Source
 
 __all__ = ["Inbox"]
 
@@ -16,10 +16,11 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._batches: deque[tuple[list[Message], int] | Exception] = deque()
+        self._batches: deque[tuple[list[Message], int, Source] | Exception] = deque()
         self._bytes = 0
         self._present: Iterator[Message] = iter(())
         self._present_bytes = 0
+        self._present_queue: Source | None = None
         self._wanted: deque[asyncio.Future[None]] = deque()
         self._room: deque[asyncio.Future[None]] = deque()
         self._ended = self._finished = False
@@ -30,9 +31,9 @@ class Inbox:
         """Whether nothing will come any more from some queues."""
         return self._broken is not None
 
-    def put(self, messages: list[Message], size: int) -> None:
-        """Add what was pulled."""
-        self._batches.append((messages, size))
+    def put(self, messages: list[Message], size: int, queue: Source) -> None:
+        """Add what was pulled from a queue."""
+        self._batches.append((messages, size, queue))
         self._bytes += size
         self._tell(self._wanted)
 
@@ -61,6 +62,20 @@ class Inbox:
         while self._wanted:
             self._tell(self._wanted)
 
+    def drop(self, queue: Source) -> int | None:
+        """Give out nothing more of a queue; returns the offset of the first message that was here and not taken."""
+        left: list[Message] = []
+        if self._present_queue is queue:
+            left += self._present
+            self._bytes, self._present_bytes = self._bytes - self._present_bytes, 0
+            self._present, self._present_queue = iter(()), None
+        for batch in [batch for batch in self._batches if isinstance(batch, tuple) and batch[2] is queue]:
+            self._batches.remove(batch)
+            left += batch[0]
+            self._bytes -= batch[1]
+        self._tell(self._room)
+        return left[0].queue_offset if left else None
+
     @staticmethod
     def _tell(waiters: deque[asyncio.Future[None]]) -> None:
         while waiters:
@@ -82,7 +97,7 @@ class Inbox:
             batch = self._batches.popleft()
             if isinstance(batch, Exception):
                 raise batch
-            messages, self._present_bytes = batch
+            messages, self._present_bytes, self._present_queue = batch
             self._present = iter(messages)
             message = next(self._present, None)
         return message
@@ -104,5 +119,9 @@ class Inbox:
         while self._bytes >= self._max_bytes:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(waiter)
-            await waiter
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._tell(self._room)  # its turn is another's
+                raise
         self._tell(self._room)  # there may be room for another queue, too

@@ -15,7 +15,7 @@ from litemq.client.queue_sender import QueueSender, Way
 from litemq.client.room import Room
 from litemq.client.routing import Route
 from litemq.client.terms import PLAIN, Terms
-from litemq.client.topic_sender import Posted, TopicSender
+from litemq.client.topic_sender import Posted, QueueChooser, TopicSender
 from litemq.errors import ClientClosedError, LiteMQError
 from litemq.types import BodyCodec, Durability, MessageType, check_name
 
@@ -46,7 +46,7 @@ class Producer:
         self._ids = MessageIds()
         self._topics: dict[str, TopicSender] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._growing: list[tuple[TopicSender, QueueSender]] = []  # queues with a request that is not ripe
+        self._growing: list[tuple[QueueChooser, QueueSender]] = []  # queues with a request that is not ripe
         self.room = Room(config.buffer_bytes)
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
@@ -96,7 +96,8 @@ class Producer:
                 sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, terms, waiter))
                 self._find_route(sender)
                 return waiter
-        queue = sender.for_key(ordering_key) if ordering_key else sender.present or sender.choose(keys)
+        chooser = sender.of_priority(terms.priority) if sender.classes or terms is not PLAIN else sender
+        queue = chooser.for_key(ordering_key) if ordering_key else chooser.present or chooser.choose(keys)
         if level is None:
             level = queue.default_level
             if tags or content_type or properties or terms is not PLAIN:
@@ -124,7 +125,7 @@ class Producer:
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         if self._alone and level:
-            sender.advance()
+            chooser.advance()
             queue.send_alone(record, message_id, waiter, pinned=bool(ordering_key))
             return waiter
         request = queue.open if level else queue.loose
@@ -134,7 +135,7 @@ class Producer:
                 queue.pump()
             request = queue.open_request(level)
             if not self._alone:
-                self._grow(sender, queue)
+                self._grow(chooser, queue)
         if level:
             sequencer.next_sequence += 1
         if ordering_key:
@@ -145,24 +146,24 @@ class Producer:
         request.size += size
         if self._alone or len(request.records) >= self._max_batch_messages:
             queue.ripen()
-            sender.advance()
+            chooser.advance()
             queue.pump()
         return waiter
 
-    def _grow(self, topic: TopicSender, queue: QueueSender) -> None:
+    def _grow(self, chooser: QueueChooser, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
         if not self._growing:
             if self._linger and not self._flushing:
                 self._loop.call_later(self._linger, self._send_gathered)
             else:
                 self._loop.call_soon(self._send_gathered)
-        self._growing.append((topic, queue))
+        self._growing.append((chooser, queue))
 
     def _send_gathered(self) -> None:
         growing, self._growing = self._growing, []
-        for topic, queue in growing:
+        for chooser, queue in growing:
             queue.ripen()
-            topic.advance()
+            chooser.advance()
             queue.pump()
 
     # Routes -------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,19 @@ _NONE_LOST: Final[Mapping[Message, LiteMQError]] = MappingProxyType({})
 class QueueReader:
     """Makes messages of what was pulled, and takes their acknowledgements."""
 
-    __slots__ = ("acks", "broker", "handling", "max_body_bytes", "position", "queue_id", "serializers", "settler")
+    __slots__ = (
+        "acks",
+        "broker",
+        "generation",
+        "handling",
+        "is_retry",
+        "max_body_bytes",
+        "position",
+        "queue_id",
+        "reset_id",
+        "serializers",
+        "settler",
+    )
 
     lost: Mapping[Message, LiteMQError] = _NONE_LOST
 
@@ -39,15 +51,25 @@ class QueueReader:
         settles: bool,
         settler: Settler | None = None,
         handling: Handling = Handling(),  # noqa: B008  it cannot be changed
+        is_retry: bool = False,
+        generation: int = 0,
     ) -> None:
         self.broker = broker
         self.queue_id = queue_id
+        self.is_retry = is_retry  # the group's own queue of messages that are tried again
+        self.generation = generation  # of a member's ownership of the queue
+        self.reset_id = ""  # the last time that somebody set the group's offsets, as known when this began
         self.serializers = serializers
         self.max_body_bytes = max_body_bytes
         self.handling = handling
         self.settler = settler
         self.position = start  # the next offset to fetch
         self.acks = AckedOffsets(start) if settles else None
+
+    @property
+    def key(self) -> tuple[str, int, bool]:
+        """What tells its queue from others."""
+        return self.broker, self.queue_id, self.is_retry
 
     def decode(self, records: bytes) -> list[Message]:
         """The messages of a pull; moves the position behind them."""

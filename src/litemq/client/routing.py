@@ -21,6 +21,7 @@ class BrokerPlace(NamedTuple):
     queues: int
     default_durability: Durability
     alive: bool = True  # False: it is silent, but has not left; what is bound to its queues waits for it
+    has_priorities: bool = False  # each queue is 8 of these: queue x 8 + priority // 32
 
 
 class Route(NamedTuple):

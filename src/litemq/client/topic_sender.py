@@ -11,9 +11,10 @@ from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender
 from litemq.client.routing import Route, pick, queue_of_key
 from litemq.client.terms import Terms
-from litemq.types import BodyCodec, Durability
+from litemq.errors import InvalidArgumentError
+from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, BodyCodec, Durability, priority_class
 
-__all__ = ["Posted", "TopicSender"]
+__all__ = ["Posted", "QueueChooser", "TopicSender"]
 
 
 class Posted(NamedTuple):
@@ -31,45 +32,20 @@ class Posted(NamedTuple):
     waiter: asyncio.Future[SendReceipt]
 
 
-class TopicSender:
-    """The queues of one topic. Until its route is known, messages are kept in ``unrouted``."""
+class QueueChooser:
+    """The queues of one topic that a message may go to, and which of them it does."""
 
-    def __init__(self, topic: str, config: ClientConfig, make_sender: Callable[[str, str, int], QueueSender]) -> None:
-        self.topic = topic
-        self.unrouted: list[Posted] = []
-        self.routing: asyncio.Task[None] | None = None
+    def __init__(self, config: ClientConfig) -> None:
         self.queues: list[QueueSender] = []  # in the order that keys are hashed to
-        self._live: list[QueueSender] = []
-        self._senders: dict[tuple[str, int], QueueSender] = {}
-        self._make_sender = make_sender
         self.present: QueueSender | None = None  # where messages without ordering key go, until the next turn
+        self._live: list[QueueSender] = []
         self._choice: QueueChoice = config.queue_choice
         self._by_keys = config.queue_choice == "key_hash"
         self._turn = pick(1 << 16)  # clients do not all begin with the same queue
         self._loop = asyncio.get_running_loop()
 
-    @property
-    def senders(self) -> list[QueueSender]:
-        """All there have been, also those whose broker has left."""
-        return list(self._senders.values())
-
-    def take(self, route: Route) -> None:
-        """Follow a route."""
-        queues = []
-        for place in route.brokers:
-            for number in range(place.queues):
-                sender = self._senders.get((place.name, number))
-                if sender is None:
-                    sender = self._senders[place.name, number] = self._make_sender(self.topic, place.name, number)
-                if sender.default_level is not place.default_durability:
-                    sender.default_level, sender.plain = place.default_durability, None
-                sender.alive = place.alive
-                queues.append(sender)
-        gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}
-        for key in gone:
-            self._senders[key].alive = False
-            if self._senders[key].is_idle:
-                del self._senders[key]
+    def choose_of(self, queues: list[QueueSender]) -> None:
+        """These are the queues from now on."""
         self.queues = queues
         self.present = None
         # One queue of each broker after another, so that a turn spreads over brokers first.
@@ -120,3 +96,70 @@ class TopicSender:
             if other.broker != sender.broker and other.way.channel is not None and not other.refusing and other.breaker.is_closed:
                 return other
         return None
+
+
+class TopicSender(QueueChooser):
+    """All queues of one topic. Until its route is known, messages are kept in ``unrouted``.
+
+    Where the topic has priorities, each queue is eight, and a message chooses among those of its class.
+    """
+
+    def __init__(self, topic: str, config: ClientConfig, make_sender: Callable[[str, str, int], QueueSender]) -> None:
+        super().__init__(config)
+        self.topic = topic
+        self.unrouted: list[Posted] = []
+        self.routing: asyncio.Task[None] | None = None
+        self.classes: list[QueueChooser] = []  # by priority; none where the topic has no priorities
+        self._config = config
+        self._senders: dict[tuple[str, int], QueueSender] = {}
+        self._make_sender = make_sender
+
+    @property
+    def senders(self) -> list[QueueSender]:
+        """All there have been, also those whose broker has left."""
+        return list(self._senders.values())
+
+    def take(self, route: Route) -> None:
+        """Follow a route."""
+        queues = []
+        has_priorities = any(place.has_priorities for place in route.brokers)
+        for place in route.brokers:
+            if place.has_priorities is not has_priorities:
+                continue  # it was created otherwise there, and would refuse what is sent
+            for number in range(place.queues):
+                sender = self._senders.get((place.name, number))
+                if sender is None:
+                    sender = self._senders[place.name, number] = self._make_sender(self.topic, place.name, number)
+                if sender.default_level is not place.default_durability:
+                    sender.default_level, sender.plain = place.default_durability, None
+                sender.alive = place.alive
+                queues.append(sender)
+        gone = set(self._senders) - {(sender.broker, sender.queue_id) for sender in queues}
+        for key in gone:
+            self._senders[key].alive = False
+            if self._senders[key].is_idle:
+                del self._senders[key]
+        self.choose_of(queues)
+        if not has_priorities:
+            self.classes = []
+            return
+        self.classes = self.classes or [QueueChooser(self._config) for _ in range(PRIORITY_CLASSES)]
+        for number, chooser in enumerate(self.classes):
+            chooser.choose_of([sender for sender in queues if sender.queue_id % PRIORITY_CLASSES == number])
+
+    def of_priority(self, priority: int) -> QueueChooser:
+        """Where messages of a priority go."""
+        if self.classes:
+            return self.classes[priority_class(priority)]
+        if priority != DEFAULT_PRIORITY:
+            raise InvalidArgumentError(
+                f"priority={priority}: topic {self.topic!r} has no priorities. Send without, or to a topic that was created with them: "
+                f"litemq topic create NAME --priorities strict"
+            )
+        return self
+
+    def elsewhere(self, sender: QueueSender) -> QueueSender | None:
+        """A queue of another broker that is well, for messages of the same priority."""
+        if self.classes:
+            return self.classes[sender.queue_id % PRIORITY_CLASSES].elsewhere(sender)
+        return super().elsewhere(sender)

@@ -22,6 +22,8 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LEASE: _ClassVar[Opcode]
     SETTLE: _ClassVar[Opcode]
     EXTEND: _ClassVar[Opcode]
+    GROUP_HEARTBEAT: _ClassVar[Opcode]
+    RELEASE_QUEUES: _ClassVar[Opcode]
     CREATE_TOPIC: _ClassVar[Opcode]
     DELETE_TOPIC: _ClassVar[Opcode]
     DESCRIBE_TOPIC: _ClassVar[Opcode]
@@ -52,6 +54,8 @@ FIND: Opcode
 LEASE: Opcode
 SETTLE: Opcode
 EXTEND: Opcode
+GROUP_HEARTBEAT: Opcode
+RELEASE_QUEUES: Opcode
 CREATE_TOPIC: Opcode
 DELETE_TOPIC: Opcode
 DESCRIBE_TOPIC: Opcode
@@ -137,7 +141,7 @@ class SentEarlier(_message.Message):
     def __init__(self, queue_offset: _Optional[int] = ..., store_timestamp: _Optional[int] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group", "is_retry", "filter", "filter_is_sql")
+    __slots__ = ("topic", "queue_id", "offset", "max_messages", "max_bytes", "wait_ms", "group", "is_retry", "filter", "filter_is_sql", "generation")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -148,6 +152,7 @@ class PullRequest(_message.Message):
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FILTER_IS_SQL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queue_id: int
     offset: int
@@ -158,7 +163,8 @@ class PullRequest(_message.Message):
     is_retry: bool
     filter: str
     filter_is_sql: bool
-    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: _Optional[bool] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ...) -> None: ...
+    generation: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., group: _Optional[str] = ..., is_retry: _Optional[bool] = ..., filter: _Optional[str] = ..., filter_is_sql: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class PullAnswer(_message.Message):
     __slots__ = ("next_offset", "range", "damaged")
@@ -181,36 +187,94 @@ class QueueRange(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("group", "topic")
+    __slots__ = ("group", "topic", "member", "session_timeout_ms", "strategy", "zone", "held", "held_retry")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    HELD_RETRY_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+    member: str
+    session_timeout_ms: int
+    strategy: str
+    zone: str
+    held: _containers.RepeatedScalarFieldContainer[int]
+    held_retry: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., strategy: _Optional[str] = ..., zone: _Optional[str] = ..., held: _Optional[_Iterable[int]] = ..., held_retry: _Optional[bool] = ...) -> None: ...
 
-class JoinAnswer(_message.Message):
-    __slots__ = ("queues",)
+class GroupAssignment(_message.Message):
+    __slots__ = ("session", "version", "unchanged", "queues", "release", "reset_id", "session_timeout_ms")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    version: int
+    unchanged: bool
     queues: _containers.RepeatedCompositeFieldContainer[GroupQueue]
-    def __init__(self, queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ...) -> None: ...
+    release: _containers.RepeatedScalarFieldContainer[int]
+    reset_id: str
+    session_timeout_ms: int
+    def __init__(self, session: _Optional[int] = ..., version: _Optional[int] = ..., unchanged: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[GroupQueue, _Mapping]]] = ..., release: _Optional[_Iterable[int]] = ..., reset_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class GroupQueue(_message.Message):
-    __slots__ = ("range", "committed", "is_retry")
+    __slots__ = ("range", "committed", "is_retry", "generation")
     RANGE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     range: QueueRange
     committed: int
     is_retry: bool
-    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
+    generation: int
+    def __init__(self, range: _Optional[_Union[QueueRange, _Mapping]] = ..., committed: _Optional[int] = ..., is_retry: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
 
-class LeaveRequest(_message.Message):
-    __slots__ = ("group", "topic")
+class GroupHeartbeat(_message.Message):
+    __slots__ = ("group", "topic", "member", "session", "version", "wait_ms")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ...) -> None: ...
+    member: str
+    session: int
+    version: int
+    wait_ms: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ..., session: _Optional[int] = ..., version: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("group", "topic", "member", "session", "generations")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    GENERATIONS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    member: str
+    session: int
+    generations: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ..., session: _Optional[int] = ..., generations: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LeaveRequest(_message.Message):
+    __slots__ = ("group", "topic", "member")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    member: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
 
 class CommitRequest(_message.Message):
     __slots__ = ("group", "topic", "offsets")
@@ -223,14 +287,16 @@ class CommitRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ...) -> None: ...
 
 class QueueOffset(_message.Message):
-    __slots__ = ("queue_id", "offset", "is_retry")
+    __slots__ = ("queue_id", "offset", "is_retry", "generation")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     offset: int
     is_retry: bool
-    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., is_retry: _Optional[bool] = ...) -> None: ...
+    generation: int
+    def __init__(self, queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., is_retry: _Optional[bool] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
     __slots__ = ("topic", "group", "max_messages", "max_bytes", "wait_ms", "lease_ms", "max_retries", "filter", "filter_is_sql", "from_latest")

@@ -13,6 +13,7 @@ from typing import Final
 from litemq import __version__
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
+from litemq.broker.time import BrokerTime
 from litemq.clock import SystemClock
 from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
@@ -30,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set; ``ready`` is told the address once requests are taken."""
     loop = asyncio.get_running_loop()
-    clock = SystemClock()
+    clock = BrokerTime(SystemClock())
     _tune_interpreter()
     store_config = StoreConfig(
         segment_bytes=config.file_size,
@@ -61,7 +62,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             )
 
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
-        broker = Broker(store, clock, limits, announce=registration.announce)
+        broker = Broker(store, clock, limits, announce=registration.announce, name=config.broker_name, zone=config.zone)
         frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
         server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, gone=broker.gone)
         try:

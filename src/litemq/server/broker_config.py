@@ -23,6 +23,8 @@ class BrokerConfig:
 
     broker_id: str = "broker-1"
     broker_name: str = "broker-1"
+    # Where it is: consumers that choose assignment="same_zone" are given the queues of brokers near them.
+    zone: str = ""
 
     # Where it listens, and the name by which clients reach it, which is the same unless it is said; port 0: any that is free.
     host: str = "127.0.0.1"

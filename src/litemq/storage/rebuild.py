@@ -35,7 +35,7 @@ class Rebuilt(NamedTuple):
 def rebuild_directory(
     directory: Path, config: StoreConfig, clock: Clock, *, replayed: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Rebuilt:
-    """Remove queues, key index and state, and make them again from the log. The directory must not be open."""
+    """Remove queues, key index, timers and state, and make them again from the log. The directory must not be open."""
     check_data_directory(directory)
     config = fitting_config(directory, config)
     LogDirectory(directory, config, clock).close()  # nothing goes unless the log itself can be opened
@@ -60,8 +60,8 @@ def _forget_projections(directory: Path) -> None:
     if (directory / "checkpoint").exists():
         checkpoints = CheckpointFile(DISK, directory / "checkpoint")
         if checkpoints.latest is not None:
-            checkpoints.write(checkpoints.latest._replace(queues_applied=0, index_applied=0, state_applied=0))
+            checkpoints.write(checkpoints.latest._replace(queues_applied=0, index_applied=0, timers_applied=0, state_applied=0))
     for suffix in SIDE_FILES:
         (directory / f"state.db{suffix}").unlink(missing_ok=True)
-    for part in ("consumequeue", "index"):
+    for part in ("consumequeue", "index", "timers"):
         shutil.rmtree(directory / part, ignore_errors=True)

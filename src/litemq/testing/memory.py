@@ -41,7 +41,14 @@ class MemoryCluster:
         self._cluster_store = EmbeddedStore()
         self._names = NameServer(self._cluster_store, clock=FakeClock())  # no heart has to beat here: for it no time passes
         self._store = MemoryStore(clock)
-        self.broker = Broker(self._store, clock, limits or BrokerLimits(auto_create_topics=True), announce=self._announce)
+        self.broker = Broker(
+            self._store,
+            clock,
+            limits or BrokerLimits(auto_create_topics=True),
+            announce=self._announce,
+            name="memory",
+            session_clock=SystemClock(),  # the hearts of members do beat
+        )
         self._registering = LocalChannel("names", "broker", self._names)
         self._channels: dict[LocalChannel, asyncio.AbstractEventLoop] = {}
         self._closed = False

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.claims import claims_of, claims_together
-from litemq.errors import LiteMQError
+from litemq.broker.claims import claims_of, claims_together, priorities_of
+from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.format.record import RecordTemplate
 from litemq.types import Durability
 from support.callers import records
 
@@ -49,3 +50,31 @@ def test_what_is_no_record_is_looked_at_by_itself() -> None:
         assert claims_together(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
         with pytest.raises(LiteMQError):
             claims_of(bad)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_record_belongs_to_a_queue_of_its_class(count: int) -> None:
+    def batch(priority: int) -> bytes:
+        template = RecordTemplate("orders", priority=priority)
+        return b"".join(template.encode(b"x", sequence=n) for n in range(count))
+
+    for queue_id in range(16):
+        priorities = priorities_of(queue_id, has_priorities=True)
+        for priority in (0, 31, 32, 128, 255):
+            if priority // 32 == queue_id % 8:
+                assert claims_of(batch(priority), priorities)[2] == count
+            else:
+                with pytest.raises(InvalidArgumentError, match="it belongs to queue"):
+                    claims_of(batch(priority), priorities)
+    assert claims_of(batch(128))[2] == count
+    with pytest.raises(InvalidArgumentError, match="has no priorities"):
+        claims_of(batch(129))
+
+
+def test_by_column_a_class_is_looked_at_too() -> None:
+    template = RecordTemplate("orders", priority=255)
+    batches = [template.encode(b"x") for _ in range(3)]
+    joined, sizes = bytearray().join(batches), list(map(len, batches))
+    assert claims_together(joined, sizes, 16, [7, 15, 7], has_priorities=True) is not None
+    assert claims_together(joined, sizes, 16, [7, 8, 7], has_priorities=True) is None
+    assert claims_together(joined, sizes, 16, [7, 15, 7]) is None

@@ -40,7 +40,7 @@ def test_a_topic_with_priorities_has_eight_queue_ids_for_each_queue(kind: Kind, 
             again = await _create(ann)  # who names nothing takes it as it is
             assert again.settings == made.settings
             assert await _create(ann, queues=3, has_priorities=True, weighted_priorities=True) == made
-            for other in ({"queues": 3}, {"queues": 3, "has_priorities": True}, {"ttl_ms": 5}):
+            for other in ({"queues": 3}, {"ttl_ms": 5}):
                 with pytest.raises(InvalidArgumentError, match="is there already, with 24 queues"):
                     await _create(ann, **other)  # type: ignore[arg-type]
 

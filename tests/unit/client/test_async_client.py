@@ -17,7 +17,6 @@ from litemq.errors import (
     ClientClosedError,
     InvalidArgumentError,
     TopicNotFoundError,
-    UnsupportedFeatureError,
 )
 from support.clusters import LocalCluster, local_cluster
 
@@ -301,20 +300,6 @@ def test_a_topic_that_no_broker_creates() -> None:
                 await anext(mq.consumer("orders", group_id="g"))
 
     run(test, limits=BrokerLimits(auto_create_topics=False))
-
-
-def test_what_is_not_there_yet_says_so() -> None:
-    async def test(cluster: LocalCluster) -> None:
-        async with cluster.client() as mq, cluster.client() as other:
-            await mq.send("orders", b"x")
-            consumer = mq.consumer("orders", group_id="g")
-            await anext(consumer)
-            with pytest.raises(UnsupportedFeatureError):
-                mq.consumer("orders", group_id="g")
-            with pytest.raises(UnsupportedFeatureError, match="one member"):
-                await anext(other.consumer("orders", group_id="g"))
-
-    run(test)
 
 
 def test_a_client_is_used_open() -> None:

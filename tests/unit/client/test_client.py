@@ -16,7 +16,7 @@ from litemq.client.async_client import AsyncClient
 from litemq.client.client import Client, SyncMessage
 from litemq.client.cluster import ClusterEngine
 from litemq.client.messages import Message
-from litemq.errors import AlreadySettledError, ClientClosedError, LiteMQError, UnsupportedFeatureError
+from litemq.errors import AlreadySettledError, ClientClosedError, InvalidArgumentError, LiteMQError
 from support.clusters import NAMES, LocalCluster, local_cluster
 
 ROOT = Path(__file__).parents[3]
@@ -91,7 +91,7 @@ def test_send_and_receive(mq: Client) -> None:
     assert found is not None
     assert found.value == {"id": 1}
     assert mq.admin.topics() == {"orders": 4}
-    with pytest.raises(UnsupportedFeatureError):
+    with pytest.raises(InvalidArgumentError, match="has no priorities"):
         mq.send("orders", b"x", priority=3)
 
 

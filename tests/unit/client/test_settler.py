@@ -98,6 +98,25 @@ async def test_what_is_refused_is_told_to_those_concerned() -> None:
 
 
 @on_loop
+async def test_flush_waits_for_what_was_before_it_alone() -> None:
+    backend = LeaseBackend()
+    settler = settler_of(backend)
+
+    async def keep_settling() -> None:
+        for offset in range(1, 1_000_000):
+            settler.ack(0, False, 7, offset)
+            await asyncio.sleep(0)
+
+    settler.ack(0, False, 7, 0)
+    settling = asyncio.ensure_future(keep_settling())
+    await asyncio.sleep(0)
+    await settler.flush()
+    assert not settling.done()
+    settling.cancel()
+    await settler.close()
+
+
+@on_loop
 async def test_an_end_leaves_nobody_waiting() -> None:
     backend = LeaseBackend()
     backend.gate.clear()

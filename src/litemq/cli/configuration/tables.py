@@ -34,6 +34,7 @@ BROKER: Final = Table(
     (
         Setting("broker_id", "broker_id", TEXT, "Who it is, once and for all: unique in the cluster."),
         Setting("broker_name", "broker_name", TEXT, "The name that NameServers and clients know it by."),
+        Setting("zone", "zone", TEXT, "Where it is: consumers that choose same_zone get the queues of brokers near them."),
         Setting("network.host", "host", TEXT, "The address to listen on."),
         Setting("network.port", "port", INTEGER, "The port to listen on; 0: any that is free."),
         Setting("network.advertised_host", "advertised_host", TEXT, "How clients reach it, if not by --host."),
@@ -116,6 +117,16 @@ CLIENT: Final = Table(
         ),
         Setting("receive.enable_auto_commit", "enable_auto_commit", SWITCH, "Commit what was acknowledged every so often."),
         Setting("receive.auto_commit_interval", "auto_commit_interval_ms", DURATION, "How often."),
+        Setting(
+            "receive.session_timeout", "session_timeout_ms", DURATION, "A consumer that was silent for so long loses its queues to others."
+        ),
+        Setting(
+            "receive.assignment",
+            "assignment",
+            choice("average", "consistent_hash", "same_zone"),
+            "How the queues are shared among the consumers of a group; all of them choose the same.",
+        ),
+        Setting("receive.zone", "zone", TEXT, "Where this client is, for same_zone."),
         Setting("receive.max_poll_records", "max_poll_records", INTEGER, "Messages that are fetched at once."),
         Setting("receive.prefetch_size", "prefetch_bytes", SIZE, "What a consumer fetches ahead."),
         Setting("receive.fetch_wait", "fetch_wait_ms", DURATION, "How long a broker holds a fetch that finds nothing."),

@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.backend import BrokerFact, Granted, LeaseTerms, Post, Pulled, QueueFact, TopicFact
+from litemq.client.backend import (
+    Assignment,
+    BrokerFact,
+    CommittedOffset,
+    Granted,
+    LeaseTerms,
+    Post,
+    Pulled,
+    QueueFact,
+    TopicFact,
+)
 from litemq.client.channel import Connect
 from litemq.client.cluster import settling
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
 from litemq.client.config import ClientConfig
+from litemq.client.member import Joining
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
 from litemq.client.routing import BrokerPlace, Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
+from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.client.url import parse_addresses
 from litemq.clock import SystemClock
 from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
@@ -29,7 +41,8 @@ from litemq.proto.wire_pb2 import (
     CreateTopicRequest,
     Empty,
     FindRequest,
-    JoinAnswer,
+    GroupAssignment,
+    GroupHeartbeat,
     JoinRequest,
     LeaveRequest,
     OffsetAnswer,
@@ -39,6 +52,7 @@ from litemq.proto.wire_pb2 import (
     PullRequest,
     QueueOffset,
     QueueRange,
+    ReleaseRequest,
     TopicAnswer,
     TopicRequest,
     TopicsAnswer,
@@ -162,7 +176,8 @@ class ClusterEngine:
             facts = alive[name]
             self._addresses[name] = (facts.host, facts.port)
             answer = TopicAnswer.FromString(await self._ask(name, Opcode.CREATE_TOPIC, request))
-            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)))
+            durability, has_priorities = Durability(facts.default_durability), answer.settings.has_priorities
+            places.append(BrokerPlace(name, facts.host, facts.port, len(answer.queues), durability, has_priorities=has_priorities))
         route = Route(request.topic, tuple(places))
         self._names.remember(route)
         return route
@@ -204,28 +219,74 @@ class ClusterEngine:
 
     # Reading ------------------------------------------------------------------------------------------------------------------
 
-    async def join(self, broker: str, topic: str, group: str) -> list[QueueFact]:
-        answer = JoinAnswer.FromString(await self._ask(broker, Opcode.JOIN_GROUP, JoinRequest(group=group, topic=topic), vital=True))
-        return [_fact(broker, queue.range, queue.committed) for queue in answer.queues]
+    async def join(self, broker: str, joining: Joining, held: Sequence[int], held_retry: bool) -> Assignment:
+        request = JoinRequest(
+            group=joining.group,
+            topic=joining.topic,
+            member=joining.member,
+            session_timeout_ms=joining.session_timeout_ms,
+            strategy=joining.strategy,
+            zone=joining.zone,
+            held=held,
+            held_retry=held_retry,
+        )
+        return _assignment(broker, GroupAssignment.FromString(await self._ask(broker, Opcode.JOIN_GROUP, request, vital=True)))
 
-    async def leave(self, broker: str, topic: str, group: str) -> None:
-        if self._link(broker).is_open:  # else the place is free already
-            await self._ask(broker, Opcode.LEAVE_GROUP, LeaveRequest(group=group, topic=topic))
+    async def heartbeat(self, broker: str, joining: Joining, session: int, version: int, wait_ms: int) -> Assignment | None:
+        request = GroupHeartbeat(
+            group=joining.group, topic=joining.topic, member=joining.member, session=session, version=version, wait_ms=wait_ms
+        )
+        patience = (wait_ms + self._config.request_timeout_ms) / 1000
+        header, _ = await self._link(broker).request(
+            Opcode.GROUP_HEARTBEAT, request.SerializeToString(), answered_within=patience, vital=True
+        )
+        answer = GroupAssignment.FromString(header)
+        return None if answer.unchanged else _assignment(broker, answer)
+
+    async def release(self, broker: str, joining: Joining, session: int, generations: Sequence[int]) -> None:
+        request = ReleaseRequest(group=joining.group, topic=joining.topic, member=joining.member, session=session, generations=generations)
+        await self._ask(broker, Opcode.RELEASE_QUEUES, request, vital=True)
+
+    async def leave(self, broker: str, joining: Joining) -> None:
+        if self._link(broker).is_open:  # else the place is free in a moment
+            request = LeaveRequest(group=joining.group, topic=joining.topic, member=joining.member)
+            await self._ask(broker, Opcode.LEAVE_GROUP, request)
 
     async def pull(
-        self, broker: str, topic: str, queue_id: int, offset: int, *, max_messages: int, max_bytes: int, wait_ms: int, group: str
+        self,
+        broker: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        max_messages: int,
+        max_bytes: int,
+        wait_ms: int,
+        group: str,
+        generation: int = 0,
+        is_retry: bool = False,
     ) -> Pulled:
         request = PullRequest(
-            topic=topic, queue_id=queue_id, offset=offset, max_messages=max_messages, max_bytes=max_bytes, wait_ms=wait_ms, group=group
+            topic=topic,
+            queue_id=queue_id,
+            offset=offset,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            group=group,
+            generation=generation,
+            is_retry=is_retry,
         )
         patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
         header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience, vital=True)
         answer = PullAnswer.FromString(header)
         return Pulled(records, answer.next_offset, answer.damaged)
 
-    async def commit(self, broker: str, topic: str, group: str, offsets: Mapping[int, int]) -> None:
-        pairs = [QueueOffset(queue_id=queue_id, offset=offset) for queue_id, offset in offsets.items()]
-        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=pairs), vital=True)
+    async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:
+        done = [
+            QueueOffset(queue_id=each.queue_id, offset=each.offset, generation=each.generation, is_retry=each.is_retry) for each in offsets
+        ]
+        await self._ask(broker, Opcode.COMMIT_OFFSETS, CommitRequest(group=group, topic=topic, offsets=done), vital=True)
 
     async def lease(
         self, broker: str, topic: str, group: str, terms: LeaseTerms, *, max_messages: int, max_bytes: int, wait_ms: int
@@ -247,8 +308,14 @@ class ClusterEngine:
 
     # Looking after it ---------------------------------------------------------------------------------------------------------
 
-    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None) -> TopicFact:
-        self._learn(await self._create_on_brokers(CreateTopicRequest(topic=topic, queues=queues), brokers))
+    async def create_topic(self, topic: str, queues: int, brokers: Sequence[str] | None, settings: TopicSettings) -> TopicFact:
+        self._learn(await self._create_on_brokers(CreateTopicRequest(topic=topic, queues=queues, settings=settings.told()), brokers))
+        return await self.describe_topic(topic)
+
+    async def alter_topic(self, topic: str, changes: TopicChanges) -> TopicFact:
+        request = changes.told(topic)
+        for place in (await self.route(topic)).brokers:
+            await self._ask(place.name, Opcode.ALTER_TOPIC, request)
         return await self.describe_topic(topic)
 
     async def delete_topic(self, topic: str) -> None:
@@ -261,10 +328,12 @@ class ClusterEngine:
     async def describe_topic(self, topic: str) -> TopicFact:
         route = self._names.remembered(topic) or await self.route(topic)
         queues: list[QueueFact] = []
+        settings = TopicSettings()
         for place in route.brokers:
             answer = TopicAnswer.FromString(await self._ask(place.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic)))
             queues += [_fact(place.name, queue) for queue in answer.queues]
-        return TopicFact(topic, tuple(queues))
+            settings = TopicSettings.of(answer.settings)  # the same at all of them
+        return TopicFact(topic, tuple(queues), settings)
 
     async def topics(self) -> dict[str, int]:
         await self._check_alive()
@@ -295,5 +364,13 @@ def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:
     raise ClientClosedError("the client is not open: use it inside `async with`")
 
 
-def _fact(broker: str, queue: QueueRange, committed: int = -1) -> QueueFact:
-    return QueueFact(broker, queue.queue_id, queue.least, queue.next, committed)
+def _fact(broker: str, queue: QueueRange) -> QueueFact:
+    return QueueFact(broker, queue.queue_id, queue.least, queue.next)
+
+
+def _assignment(broker: str, answer: GroupAssignment) -> Assignment:
+    queues = tuple(
+        _fact(broker, queue.range)._replace(committed=queue.committed, is_retry=queue.is_retry, generation=queue.generation)
+        for queue in answer.queues
+    )
+    return Assignment(answer.session, answer.version, queues, tuple(answer.release), answer.reset_id, answer.session_timeout_ms)

@@ -51,7 +51,14 @@ class Names:
         try:
             answer = RouteAnswer.FromString(await self._ask(Opcode.FETCH_ROUTE, TopicRequest(topic=topic).SerializeToString(), within))
             brokers = {
-                broker.name: BrokerPlace(broker.name, broker.host, broker.port, broker.queues, Durability(broker.default_durability))
+                broker.name: BrokerPlace(
+                    broker.name,
+                    broker.host,
+                    broker.port,
+                    broker.queues,
+                    Durability(broker.default_durability),
+                    has_priorities=broker.has_priorities,
+                )
                 for broker in answer.brokers
             }
             # A route without the silent would send their keys elsewhere, and back when they return: the first one is asked for with them.
@@ -73,11 +80,17 @@ class Names:
         silent = {}
         for state in await self.brokers():
             facts = state.facts
-            queues = next((entry.queues for entry in facts.topics if entry.topic == topic), 0)
-            if queues:
+            entry = next((entry for entry in facts.topics if entry.topic == topic), None)
+            if entry is not None:
                 # One that is alive by now came back after the route was told.
                 silent[facts.name] = BrokerPlace(
-                    facts.name, facts.host, facts.port, queues, Durability(facts.default_durability), alive=state.alive
+                    facts.name,
+                    facts.host,
+                    facts.port,
+                    entry.queues,
+                    Durability(facts.default_durability),
+                    alive=state.alive,
+                    has_priorities=entry.has_priorities,
                 )
         return silent
 

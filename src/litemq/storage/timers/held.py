@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control
@@ -23,6 +24,8 @@ from litemq.storage.timers.near import NearTimers
 from litemq.types import RecordKind
 
 __all__ = ["HeldTimers"]
+
+Longs = npt.NDArray[np.int64]
 
 _FOREVER: Final = 1 << 62
 _MOST_NEAR: Final = 500_000  # when so many are in memory, the next minute waits until they have been fired
@@ -183,28 +186,30 @@ class HeldTimers:
 
     # Carrying forward ---------------------------------------------------------------------------------------------------------
 
-    def live_among(self, timers: Iterable[Timer]) -> list[Timer]:
-        """Those that still wait. It may read much from the files; nobody loads or writes behind meanwhile."""
-        wanted = sorted(timers)
-        live: list[Timer] = []
-        behind, waiting = -1, set[int]()
-        for timer in wanted:
-            if timer.due // MINUTE_MS >= behind:
-                behind, waiting = self._live_with(timer.due // MINUTE_MS)
-            if timer.pending in waiting:
-                live.append(timer)
+    def live_among(self, dues: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Which of some timers still wait. It may read much from the files; nobody loads or writes behind meanwhile."""
+        live = np.zeros(dues.size, np.bool_)
+        minutes = dues // MINUTE_MS
+        order = np.argsort(minutes, kind="stable")
+        at = 0
+        while at < order.size:
+            behind, waiting = self._live_with(int(minutes[order[at]]))
+            until = int(np.searchsorted(minutes[order], behind))
+            some = order[at:until]
+            live[some] = np.isin(pendings[some], waiting)
+            at = until
         return live
 
-    def _live_with(self, minute: int) -> tuple[int, set[int]]:
+    def _live_with(self, minute: int) -> tuple[int, Longs]:
         """What waits of a minute and those behind it in the same file, and the minute behind those."""
         behind, stored = (minute + 1, entries_of(())) if self._files is None else self._files.read_with(minute)
         with self._lock:
             new = [row for other in range(minute, behind) for row in self._waiting.get(other, ())]
-        return behind, set(live_timers(np.concatenate((stored, entries_of(new))))["pending"].tolist())
+        return behind, live_timers(np.concatenate((stored, entries_of(new))))["pending"].astype(np.int64)
 
-    def ended_meanwhile(self, timers: Iterable[Timer]) -> set[int]:
-        """Those of some timers that ended since the last writing behind."""
-        minutes = {timer.due // MINUTE_MS for timer in timers}
+    def ended_meanwhile(self, dues: Iterable[int]) -> set[int]:
+        """The timers with some due times that ended since the last writing behind, by their places in the log."""
+        minutes = {due // MINUTE_MS for due in dues}
         with self._lock:
             return {row[1] for minute in minutes for row in self._waiting.get(minute, ()) if row[3] == 0}
 

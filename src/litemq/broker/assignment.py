@@ -1,0 +1,96 @@
+"""Which member of a group has which queue: pure functions, and as little moves as can be.
+
+Each broker assigns its own queues alone. Who comes first where a number does not divide evenly is told by a hash of broker and member, so that
+what is uneven on one broker is uneven the other way round on the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Candidate", "Strategy", "assign"]
+
+Q = TypeVar("Q", bound=Hashable)
+Words = npt.NDArray[np.uint64]
+
+_MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+class Strategy(StrEnum):
+    """How queues are given out."""
+
+    AVERAGE = "average"  # all have as many, give or take one
+    CONSISTENT_HASH = "consistent_hash"  # by a hash of queue and member: the same members have the same queues, whatever was before
+    SAME_ZONE = "same_zone"  # evenly among those in the broker's zone, and only where there are none among all
+
+
+class Candidate(NamedTuple):
+    """A member, as far as queues are given to it."""
+
+    member: str
+    zone: str = ""
+
+
+def assign(
+    strategy: Strategy, queues: Sequence[Q], members: Sequence[Candidate], current: Mapping[Q, str], *, broker: str = "", zone: str = ""
+) -> dict[Q, str]:
+    """The member of each queue; none has any, if nobody is there. ``current`` says who has a queue now, and keeps it where that can be."""
+    if not members or not queues:
+        return {}
+    if strategy is Strategy.CONSISTENT_HASH:
+        return _by_hash(queues, [each.member for each in members], broker)
+    if strategy is Strategy.SAME_ZONE:
+        near = [each for each in members if each.zone == zone]
+        members = near or members
+    return _evenly(queues, [each.member for each in members], current, broker)
+
+
+def _evenly(queues: Sequence[Q], members: Sequence[str], current: Mapping[Q, str], broker: str) -> dict[Q, str]:
+    held: dict[str, list[Q]] = {member: [] for member in members}
+    loose: list[Q] = []
+    for queue in queues:
+        held.get(current.get(queue, ""), loose).append(queue)
+    least, more = divmod(len(queues), len(members))
+    # Those who have most may have one more than the others: so the fewest queues move.
+    order = sorted(members, key=lambda member: (-len(held[member]), _number(f"{broker}\0{member}")))
+    given: dict[Q, str] = {}
+    free: list[str] = []
+    for place, member in enumerate(order):
+        room = least + (place < more)
+        mine = held[member]
+        given.update(dict.fromkeys(mine[:room], member))
+        loose += mine[room:]
+        free += [member] * (room - len(mine))
+    given.update(zip(loose, free, strict=True))
+    return given
+
+
+def _by_hash(queues: Sequence[Q], members: Sequence[str], broker: str) -> dict[Q, str]:
+    """For each queue the member with the greatest hash of the two: whoever comes or goes moves only what is theirs."""
+    names = sorted(members)
+    ours = np.array([_number(f"{broker}\0{queue!r}") for queue in queues], dtype=np.uint64)
+    theirs = np.array([_number(name) for name in names], dtype=np.uint64)
+    best = np.zeros(len(ours), dtype=np.intp)
+    highest = np.zeros(len(ours), dtype=np.uint64)
+    for place, word in enumerate(theirs):
+        score = _mixed(ours ^ word)
+        higher = score > highest
+        best[higher], highest[higher] = place, score[higher]
+    return {queue: names[place] for queue, place in zip(queues, best.tolist(), strict=True)}
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+
+
+def _mixed(words: Words) -> Words:
+    """Words of which each bit depends on all bits of the former ones."""
+    words = (words ^ (words >> np.uint64(30))) * _MIX[0]
+    words = (words ^ (words >> np.uint64(27))) * _MIX[1]
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,112 @@
+"""What can be chosen for a topic, as users name it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, Literal, NamedTuple, get_args
+
+from litemq.client.times import seconds
+from litemq.errors import InvalidArgumentError
+from litemq.proto.wire_pb2 import AlterTopicRequest
+from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
+from litemq.types import Priorities, WhenFull
+
+__all__ = ["TopicChanges", "TopicSettings", "changes_from", "settings_from"]
+
+_MOST_BACKLOG: Final = 1 << 40
+
+
+class TopicSettings(NamedTuple):
+    """A topic's settings. Zeros: as its brokers have it for all topics."""
+
+    priorities: Priorities = "none"  # under leases: the highest first, or each class its share
+    ttl_ms: int = 0  # of messages that name none; 0: they stay
+    max_backlog: int = 0  # messages of a queue behind the slowest group
+    when_full: WhenFull = "reject"  # what becomes of a message that is over it
+
+    @classmethod
+    def of(cls, told: ToldSettings) -> TopicSettings:
+        """As a broker tells them."""
+        priorities: Priorities = "none"
+        if told.has_priorities:
+            priorities = "weighted" if told.weighted_priorities else "strict"
+        return cls(priorities, told.ttl_ms, told.max_backlog, "dead_letter" if told.backlog_dead_letters else "reject")
+
+    def told(self) -> ToldSettings:
+        """As a broker is told them."""
+        return ToldSettings(
+            has_priorities=self.priorities != "none",
+            weighted_priorities=self.priorities == "weighted",
+            ttl_ms=self.ttl_ms,
+            max_backlog=self.max_backlog,
+            backlog_dead_letters=self.when_full == "dead_letter",
+        )
+
+
+class TopicChanges(NamedTuple):
+    """Settings of a topic that are to be different; what is ``None`` stays as it is."""
+
+    priorities: Literal["strict", "weighted"] | None = None
+    ttl_ms: int | None = None
+    max_backlog: int | None = None
+    when_full: WhenFull | None = None
+
+    def told(self, topic: str) -> AlterTopicRequest:
+        """As a broker is told them."""
+        return AlterTopicRequest(
+            topic=topic,
+            weighted_priorities=None if self.priorities is None else self.priorities == "weighted",
+            ttl_ms=self.ttl_ms,
+            max_backlog=self.max_backlog,
+            backlog_dead_letters=None if self.when_full is None else self.when_full == "dead_letter",
+        )
+
+
+def settings_from(
+    priorities: bool | Priorities,
+    ttl: float | timedelta | None,
+    max_backlog: int,
+    when_full: WhenFull,
+) -> TopicSettings:
+    """What a caller asks for, or an error that says what may be asked for."""
+    named: Priorities = ("strict" if priorities else "none") if isinstance(priorities, bool) else priorities
+    _check("priorities", named, get_args(Priorities))
+    _check("when_full", when_full, get_args(WhenFull))
+    return TopicSettings(named, _milliseconds(ttl), _backlog(max_backlog), when_full)
+
+
+def changes_from(
+    priorities: Literal["strict", "weighted"] | None,
+    ttl: float | timedelta | None,
+    max_backlog: int | None,
+    when_full: WhenFull | None,
+) -> TopicChanges:
+    """What a caller wants to be different, or an error that says what may be."""
+    if priorities is not None:
+        _check("priorities", priorities, ("strict", "weighted"))
+    if when_full is not None:
+        _check("when_full", when_full, get_args(WhenFull))
+    changes = TopicChanges(
+        priorities,
+        None if ttl is None else _milliseconds(ttl),
+        None if max_backlog is None else _backlog(max_backlog),
+        when_full,
+    )
+    if changes == TopicChanges():
+        raise InvalidArgumentError("nothing to change: name at least one of priorities, ttl, max_backlog and when_full")
+    return changes
+
+
+def _milliseconds(ttl: float | timedelta | None) -> int:
+    return 0 if ttl is None else round(seconds(ttl, "ttl") * 1000)
+
+
+def _backlog(value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BACKLOG:
+        raise InvalidArgumentError(f"max_backlog={value!r}: choose 0 (the broker's default) … {_MOST_BACKLOG}")
+    return value
+
+
+def _check(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidArgumentError(f"{name}={value!r}: choose one of {', '.join(choices)}")
