@@ -155,7 +155,7 @@ class Watching(Plugin):
         self.seen.append((int(message.body), type(error).__name__))
 
 
-@pytest.mark.parametrize("mode", ["lease"])
+@pytest.mark.parametrize("mode", ["queue", "lease"])
 def test_a_call_that_fails_is_made_again(mode: ConsumeMode) -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
