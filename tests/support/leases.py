@@ -44,6 +44,7 @@ class Leaser(Asking):
         max_bytes: int = 0,
         from_latest: bool = False,
         filter: str = "",  # noqa: A002
+        filter_is_sql: bool = False,
     ) -> asyncio.Future[list[Got]]:
         request = LeaseRequest(
             topic=topic,
@@ -55,6 +56,7 @@ class Leaser(Asking):
             max_retries=max_retries,
             from_latest=from_latest,
             filter=filter,
+            filter_is_sql=filter_is_sql,
         )
         return asyncio.ensure_future(self._lease(request))
 

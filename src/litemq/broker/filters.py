@@ -38,8 +38,8 @@ class Filter:
         self._hashes = None if tags is None else np.array(sorted(hash_tags([tag.encode()]) for tag in tags), np.uint32)
 
     @property
-    def reads_tags_only(self) -> bool:
-        """Whether the entries alone rule out records."""
+    def narrows(self) -> bool:
+        """Whether entries alone can rule records out."""
         return self._hashes is not None
 
     def candidates(self, entries: npt.NDArray[np.void]) -> Marks:

@@ -20,9 +20,11 @@ from litemq.broker.chunks import Chunks
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letters import Burial, letters_of
 from litemq.broker.delivery import Stock
-from litemq.broker.granting import Granted, TopicStock, Wish
+from litemq.broker.filters import parse_filter
+from litemq.broker.granting import Granted, Wish
 from litemq.broker.lease_tick import Tick
 from litemq.broker.settling import Settlement
+from litemq.broker.topic_stock import TopicStock
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, OffsetOutOfRangeError, OverloadedError, StorageError
 from litemq.net.frame import Frame
@@ -48,7 +50,7 @@ def _new_token() -> int:
 class _Want:
     """One request for messages that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "max_bytes", "max_messages", "request", "timer", "wait_ms")
+    __slots__ = ("caller", "frame", "max_bytes", "max_messages", "request", "timer", "wait_ms", "wanted")
 
     def __init__(self, caller: Caller, frame: Frame, request: LeaseRequest, limits: BrokerLimits) -> None:
         self.caller = caller
@@ -57,6 +59,7 @@ class _Want:
         self.max_messages = min(request.max_messages, limits.max_pull_messages)
         self.max_bytes = min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes)
         self.wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
+        self.wanted = parse_filter(request.filter, is_sql=request.filter_is_sql)
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -118,9 +121,9 @@ class Leasing:
                 f"max_messages={request.max_messages}, lease_ms={request.lease_ms}: choose at least 1, "
                 f"and {limits.min_lease_ms} … {limits.max_lease_ms}"
             )
+        want = _Want(caller, frame, request, limits)
         of_topic = self._topic(request.group, topic)
         self._begin(request, of_topic.stock)
-        want = _Want(caller, frame, request, limits)
         of_topic.waiting[want] = None
         self._of_caller[caller][want] = of_topic
         self._turn(of_topic)
@@ -248,14 +251,16 @@ class Leasing:
                 break
             request = want.request
             # A millisecond more: the time of now was cut to a whole one, and no lease ends early.
-            wish = Wish(room, want.max_bytes, request.max_retries, _new_token(), now + request.lease_ms + 1, now)
+            wish = Wish(room, want.max_bytes, request.max_retries, _new_token(), now + request.lease_ms + 1, now, want.wanted)
             given = stock.grant(wish, tick, burials)
             if given.counts or given.trouble is not None:
                 in_flight += len(given.counts)
                 served.append((want, wish, given))
                 for of_queue, lease in given.leases:
                     self._watch(stock, of_queue, lease)
-            elif not request.filter:
+            elif given.looked_far_enough:
+                self._turn(of_topic)  # after the others
+            elif want.wanted is None:
                 break  # there is nothing for those behind it, either
         return served
 
@@ -274,13 +279,14 @@ class Leasing:
         """Those who were given nothing wait for as long as they want to; what is on its way is waited for anyway."""
         if not of_topic.waiting:
             return
-        is_reading = of_topic.stock.is_reading
+        turn = self._turns.get(of_topic.stock.group)
+        is_at_it = of_topic.stock.is_reading or (turn is not None and of_topic in turn.topics)
         for want in list(of_topic.waiting):
             if want.timer is None and want.wait_ms:
                 want.timer = self._loop.call_later(want.wait_ms / 1000, self._give_up, want)
-            elif want.timer is None and not is_reading:
+            elif want.timer is None and not is_at_it:
                 self._give_up(want)
-        if of_topic.waiting and not is_reading and of_topic.stock.has_unread and self._store.confirm_offset < self._store.log_end:
+        if of_topic.waiting and not is_at_it and of_topic.stock.has_unread and self._store.confirm_offset < self._store.log_end:
             self._look_when_confirmed(of_topic, self._store.log_end)  # written, and not safe yet: nobody will say that it has grown
 
     def _confirmed(self, of_topic: _Topic, failure: LiteMQError | None) -> None:

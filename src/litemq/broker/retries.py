@@ -18,6 +18,7 @@ from litemq.types import RecordKind
 __all__ = ["Retries"]
 
 _TOGETHER_BYTES: Final = 4 << 20  # of one append
+_AGAIN_MS: Final = 1000  # after a failure
 _LOG = logging.getLogger(__name__)
 
 Key = tuple[int, str]  # the predecessor and the group
@@ -95,7 +96,9 @@ class Retries:
         try:
             end = self._store.append_placed(placed).end
         except LiteMQError:
-            _LOG.exception("%d tries that are due could not be placed", len(placed))
+            _LOG.exception("%d tries that are due could not be placed; it is tried again", len(placed))
+            for predecessor, group, _, _ in due:
+                self.wait(predecessor, group, now + _AGAIN_MS)
             return
         for group, key in told:
             self._placed(group, key, end)

@@ -126,6 +126,7 @@ def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
     """Records of the broker's own, each with its place; raises unless all of them may be appended."""
     if not placed:
         raise InvalidArgumentError("an empty batch")
+    _check_successors(state, placed)
     for each in placed:
         facts = state.topics.get(each.topic_id)
         if facts is None or facts.deleted or not facts.has_queue(each.queue_id):
@@ -139,6 +140,16 @@ def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
     places = np.array([each[1:] for each in placed], np.int64)
     topic_ids, queue_ids, kinds, origins, counts = (np.ascontiguousarray(places[:, number]) for number in range(5))
     return Batch(columns, queue_runs(topic_ids, queue_ids), topic_ids, queue_ids, kinds, origins, np.minimum(counts, 0xFFFF))
+
+
+def _check_successors(state: State, placed: Sequence[Placed]) -> None:
+    """Refuse what comes after a record that was carried on, or sent on, since it was read: its place is another now."""
+    tries, letters = state.delivery.tries, state.delivery.dead_letters
+    for each in placed:
+        if each.kind is RecordKind.RETRY and tries.moved_to(each.origin) != each.origin:
+            raise InvalidArgumentError(f"what is tried again was carried on from log offset {each.origin}: read it there")
+        if each.kind is RecordKind.MESSAGE and each.origin >= 0 and each.origin not in letters:
+            raise InvalidArgumentError(f"there is no dead letter at log offset {each.origin}, or it was sent on before")
 
 
 def numbered_placed(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedRecord]]:

@@ -28,6 +28,8 @@ class StoreConfig:
     # What is older goes, and what is more than that; None: nothing goes for that reason.
     retention_ms: int | None = 72 * 3600 * 1000
     max_log_bytes: int | None = None
+    # Dead letters are kept for so long, whatever becomes of their segments.
+    dead_letter_retention_ms: int = 30 * 24 * 3600 * 1000
     # Of the disk: from here on the oldest segments go early, and from there on producers are refused.
     disk_clean_percent: float = 75
     disk_refuse_percent: float = 90

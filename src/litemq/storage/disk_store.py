@@ -39,7 +39,7 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
-from litemq.storage.carrying import pending_before
+from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
@@ -55,13 +55,13 @@ from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, re
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
-from litemq.storage.state.facts import TIMER_TOPIC_ID, queues_of_system_topic
+from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.held import HeldTimers
-from litemq.types import RecordKind, StoredRecord
+from litemq.types import StoredRecord
 
 __all__ = ["Appended", "DiskStore"]
 
@@ -597,7 +597,7 @@ class DiskStore:
             if log_start <= self._log.start:
                 return self._log.start
             self.wait_confirmed(log_start)
-            self._carry_timers(log_start)
+            self._carry_on(log_start)
             least = least_offsets_after(self._log, log_start)
             self.append_control(crossing_record(self.state, log_start, least))
             self.snapshot()
@@ -611,20 +611,24 @@ class DiskStore:
             self._finder.drop_before(log_start)
             return self._log.start
 
-    def _carry_timers(self, log_start: int) -> None:
-        """Append those again that wait before a log offset, so that nothing is lost when that goes."""
-        pending = pending_before(self._log, log_start, self._note_damage)
-        pending = pending.those(self.timers.live_among(pending.dues, pending.log_offsets))
-        for some in pending.chunks():
-            raw = [bytes(self._log.read(at, at + size)) for at, size in zip(some.log_offsets.tolist(), some.sizes.tolist(), strict=True)]
+    def _carry_on(self, log_start: int) -> None:
+        """Append again what is held before a log offset, so that it is not lost when that goes."""
+        delivery, damaged = self.state.delivery, self._note_damage
+
+        def append(place: Callable[[], list[Placed]]) -> None:
             with self._writing:
-                ended = self.timers.ended_meanwhile(some.dues.tolist())
-                places = zip(raw, some.log_offsets.tolist(), some.queue_ids.tolist(), strict=True)
-                placed = [
-                    Placed(record, TIMER_TOPIC_ID, queue_id, RecordKind.PENDING, at) for record, at, queue_id in places if at not in ended
-                ]
+                placed = place()
                 if placed:
                     self._write(placed_batch(self.state, placed), from_reserve=True)
+
+        carry_timers(self._log, log_start, self.timers, damaged, append)
+        with self._writing:
+            tries, letters = delivery.tries.before(log_start), delivery.dead_letters.before(log_start)
+        carry_tries(delivery.tries, tries, self._read_checked, damaged, append)
+        dead_since = self._clock.wall_ms() - self._config.dead_letter_retention_ms
+        dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
+        if dropped is not None:
+            self.append_control(dropped)
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""

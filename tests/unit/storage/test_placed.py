@@ -39,7 +39,7 @@ def test_a_copy_stands_elsewhere_with_its_producers_bytes(store: Store) -> None:
     appended = store.append_placed(
         [
             Placed(store.read_raw(first), retry.topic_id, orders.topic_id, RecordKind.RETRY, first, 3),
-            Placed(store.read_raw(second), orders.topic_id, 1, RecordKind.MESSAGE, second),
+            Placed(store.read_raw(second), orders.topic_id, 1, RecordKind.COMMITTED, second),
             Placed(store.read_raw(second), retry.topic_id, orders.topic_id, RecordKind.RETRY, second, 1),
         ]
     )

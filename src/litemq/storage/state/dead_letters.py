@@ -35,6 +35,10 @@ class DeadLetters:
         """The queue and the queue offset of a dead letter that lives."""
         return self._places.get(log_offset)
 
+    def before(self, log_offset: int) -> list[int]:
+        """Those that stand before a log offset."""
+        return [offset for offset in self._places if offset < log_offset]
+
     def of_queue(self, key: QueueKey) -> Iterator[tuple[int, int]]:
         """The dead letters of a queue as (queue offset, log offset), oldest first."""
         for place in sorted(place for place in self._pages if place[0] == key):

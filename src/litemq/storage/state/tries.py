@@ -43,6 +43,10 @@ class Tries:
         """The try that waits for a group because of a record, if there is one."""
         return self._of.get(predecessor, {}).get(group)
 
+    def before(self, log_offset: int) -> list[tuple[int, str, WaitingTry]]:
+        """Those whose records stand before a log offset."""
+        return [each for each in self if each[0] < log_offset]
+
     def holds(self, predecessor: int) -> bool:
         """Whether anybody waits to try a record again."""
         return predecessor in self._of
