@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
-from litemq.client.backend import Backend, BrokerFact, TopicFact
+from litemq.client.backend import Backend, BrokerFact, TopicFact, WhyFact
 from litemq.client.config import ClientConfig
 from litemq.client.messages import Message
 from litemq.client.queue_reader import QueueReader
@@ -14,7 +14,7 @@ from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.client.topic_settings import changes_from, settings_from
 from litemq.errors import InvalidArgumentError
-from litemq.types import Priorities, WhenFull, check_name, is_system_name
+from litemq.types import Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
 
@@ -66,7 +66,7 @@ class AsyncAdmin:
 
     async def describe_topic(self, topic: str) -> TopicFact:
         """A topic's queues, with the offsets there are."""
-        return await self._backend.describe_topic(_readable(topic))
+        return await self._backend.describe_topic(check_readable(topic))
 
     async def topics(self) -> dict[str, int]:
         """All topics, with the number of their queues."""
@@ -85,7 +85,7 @@ class AsyncAdmin:
         except (AttributeError, UnicodeEncodeError):
             raise InvalidArgumentError(f"key={key!r}: a string is wanted that can be written as UTF-8") from None
         found: list[Message] = []
-        for broker, records in await self._backend.find(_readable(topic), key, most):
+        for broker, records in await self._backend.find(check_readable(topic), key, most):
             found += reversed(self._reader(broker).decode(records))  # brokers give the newest first
         return sorted(found, key=lambda message: message.store_timestamp)[-most:]
 
@@ -99,16 +99,28 @@ class AsyncAdmin:
     async def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         at = to_ms(moment, "moment")
-        fact = await self._backend.describe_topic(_readable(topic))
+        fact = await self._backend.describe_topic(check_readable(topic))
         return {
             (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
             for queue in fact.queues
         }
 
+    async def dead_letter_topics(self) -> dict[str, int]:
+        """The topics that have dead letters, and how many."""
+        found: dict[str, int] = {}
+        for topics in (await self._backend.dead_letters.topics()).values():
+            for topic, letters in topics.items():
+                found[topic] = found.get(topic, 0) + letters
+        return dict(sorted(found.items()))
+
+    async def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyFact:
+        """Why a group has not consumed a message: one answer. Without a topic, all are looked through."""
+        if not isinstance(message_id, str) or not message_id:
+            raise InvalidArgumentError(f"message_id={message_id!r}: the id of a message is wanted, as its receipt has it")
+        check_name(group_id, "group")
+        found = await self._backend.why(check_name(topic) if topic else "", message_id, group_id)
+        # Who has the message knows best; where nobody has, who knows the topic.
+        return max(found, key=lambda fact: (bool(fact.topic), fact.verdict != "no-topic"))
+
     def _reader(self, broker: str) -> QueueReader:
         return QueueReader(broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)
-
-
-def _readable(topic: str) -> str:
-    """A topic's name that may be asked about: the broker's own, too."""
-    return topic if is_system_name(topic) and topic.isascii() else check_name(topic)

@@ -25,6 +25,7 @@ from litemq.client.config import (
     durability_level,
 )
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.lease import lease_terms
 from litemq.client.lease_consumer import LeaseConsumer
@@ -41,7 +42,7 @@ from litemq.client.times import seconds
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
-from litemq.types import BodyCodec, Durability, check_name
+from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
 
@@ -437,7 +438,7 @@ class AsyncClient(AsyncApp):
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
-        reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
+        reader = Reader(self._opened(), check_readable(topic), self.config, self._serializers, start=start, follow=follow)
         self._keep(reader)
         return reader
 
@@ -457,6 +458,10 @@ class AsyncClient(AsyncApp):
             ack_policy=subscription.ack_policy,
             retry=subscription.retry,
         )
+
+    def dead_letters(self, topic_or_group: str) -> DeadLetters:
+        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
 
     @property
     def admin(self) -> AsyncAdmin:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
@@ -27,6 +28,7 @@ __all__ = [
     "Pulled",
     "QueueFact",
     "TopicFact",
+    "WhyFact",
 ]
 
 
@@ -91,6 +93,17 @@ class Pulled(NamedTuple):
     records: bytes
     next_offset: int
     damaged: str  # what could not be read, and was passed by; mostly empty
+
+
+class WhyFact(NamedTuple):
+    """What one broker says about a message and a group: a verdict in a word, a sentence, what to do, and what it knows besides."""
+
+    broker: str
+    verdict: str
+    topic: str  # empty where it has no such message
+    sentence: str
+    advice: str
+    facts: tuple[str, ...]
 
 
 class LeaseTerms(NamedTuple):
@@ -238,4 +251,13 @@ class Backend(Protocol):
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         """The first offset of a queue that was stored at a time or later."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetterBackend:
+        """What has died."""
+        ...
+
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
+        """Why a group has not consumed a message, says each broker that may know."""
         ...

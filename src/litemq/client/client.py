@@ -17,18 +17,24 @@ from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
-from litemq.client.backend import BrokerFact, TopicFact
+from litemq.client.backend import BrokerFact, TopicFact, WhyFact
+from litemq.client.changed_letters import Transform
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letter import DeadLetter
+from litemq.client.dead_letter_backend import RedriveProgress
+from litemq.client.dead_letters import DeadLetters, Reasons
+from litemq.client.error_groups import ErrorGroup
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
+from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
 from litemq.types import Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
+__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
 _FOR_EVER = 1e9
 
@@ -364,6 +370,150 @@ class Admin:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
 
+    def dead_letter_topics(self) -> dict[str, int]:
+        """The topics that have dead letters, and how many."""
+        return self._thread.run(self._wrapped.dead_letter_topics())
+
+    def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyFact:
+        """Why a group has not consumed a message: one answer. Without a topic, all are looked through."""
+        return self._thread.run(self._wrapped.why(message_id, group_id=group_id, topic=topic))
+
+
+class SyncRedrive:
+    """Dead letters on their way back. It goes on while nobody asks; asked for again, the same selection goes on with what is left."""
+
+    def __init__(self, wrapped: Redrive, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def progress(self) -> RedriveProgress:
+        """How far it is."""
+        return self._thread.run(self._wrapped.progress())
+
+    def wait(self) -> RedriveProgress:
+        """Wait for its end."""
+        return self._thread.run(self._wrapped.wait())
+
+    def cancel(self) -> RedriveProgress:
+        """Stop it where it is: what was sent on stays so."""
+        return self._thread.run(self._wrapped.cancel())
+
+
+class SyncDeadLetters:
+    """``mq.dead_letters("orders")``: those of a topic, or of a group in all topics. What was sent on or dropped is not among them."""
+
+    def __init__(self, wrapped: DeadLetters, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def count(self) -> int:
+        """How many there are; of a group they are counted one by one."""
+        return self._thread.run(self._wrapped.count())
+
+    def select(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        most: int = 100,
+    ) -> list[DeadLetter]:
+        """Up to so many that fit all that is said, in the order in which they died: without what died, and without stack traces."""
+        return self._thread.run(
+            self._wrapped.select(
+                ids=ids,
+                since=since,
+                until=until,
+                reasons=reasons,
+                group_id=group_id,
+                fingerprint=fingerprint,
+                undecodable=undecodable,
+                most=most,
+            )
+        )
+
+    def get(self, message_id: str, *, group_id: str = "") -> DeadLetter | None:
+        """The latest dead letter of a message, whole; ``None`` where there is none."""
+        return self._thread.run(self._wrapped.get(message_id, group_id=group_id))
+
+    def groups(
+        self, *, since: datetime | None = None, until: datetime | None = None, reasons: Reasons = (), group_id: str = ""
+    ) -> list[ErrorGroup]:
+        """Which errors they share, the most frequent first."""
+        return self._thread.run(self._wrapped.groups(since=since, until=until, reasons=reasons, group_id=group_id))
+
+    def redrive(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        messages_per_s: int = 1000,
+        dry_run: bool = False,
+        transform: Transform | None = None,
+        ttl: float | timedelta | None = None,
+    ) -> SyncRedrive:
+        """Send those that fit on to their topic, where every group gets them again. It goes on by itself; ``wait()`` waits for its end.
+
+        Undecodable ones stay, unless they are named. What lived too long needs a new ``ttl``, or a transform, else it would die at once.
+        ``transform`` is called with each letter and gives the new body, an ``OutgoingMessage``, the letter itself if nothing is to be changed,
+        or ``None`` for those that stay."""
+        return SyncRedrive(
+            self._thread.run(
+                self._wrapped.redrive(
+                    ids=ids,
+                    since=since,
+                    until=until,
+                    reasons=reasons,
+                    group_id=group_id,
+                    fingerprint=fingerprint,
+                    undecodable=undecodable,
+                    messages_per_s=messages_per_s,
+                    dry_run=dry_run,
+                    transform=transform,
+                    ttl=ttl,
+                )
+            ),
+            self._thread,
+        )
+
+    def purge(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        dry_run: bool = False,
+    ) -> SyncRedrive:
+        """Drop those that fit, for good; with ``dry_run`` only count them, as ``left``."""
+        return SyncRedrive(
+            self._thread.run(
+                self._wrapped.purge(
+                    ids=ids,
+                    since=since,
+                    until=until,
+                    reasons=reasons,
+                    group_id=group_id,
+                    fingerprint=fingerprint,
+                    undecodable=undecodable,
+                    dry_run=dry_run,
+                )
+            ),
+            self._thread,
+        )
+
 
 class Client(SyncApp):
     """``with Client("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
@@ -617,6 +767,10 @@ class Client(SyncApp):
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> SyncReader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         return SyncReader(self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow)), self._thread)
+
+    def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
+        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        return SyncDeadLetters(self._thread.call(lambda: self._wrapped.dead_letters(topic_or_group)), self._thread)
 
     @property
     def admin(self) -> Admin:

@@ -459,7 +459,7 @@ class DeadTopic(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., letters: _Optional[int] = ...) -> None: ...
 
 class DeadSelection(_message.Message):
-    __slots__ = ("message_ids", "since", "until", "reasons", "group", "fingerprint", "undecodable", "before")
+    __slots__ = ("message_ids", "since", "until", "reasons", "group", "fingerprint", "undecodable")
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
@@ -467,7 +467,6 @@ class DeadSelection(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     UNDECODABLE_FIELD_NUMBER: _ClassVar[int]
-    BEFORE_FIELD_NUMBER: _ClassVar[int]
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     since: int
     until: int
@@ -475,8 +474,7 @@ class DeadSelection(_message.Message):
     group: str
     fingerprint: str
     undecodable: bool
-    before: int
-    def __init__(self, message_ids: _Optional[_Iterable[str]] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., reasons: _Optional[_Iterable[int]] = ..., group: _Optional[str] = ..., fingerprint: _Optional[str] = ..., undecodable: _Optional[bool] = ..., before: _Optional[int] = ...) -> None: ...
+    def __init__(self, message_ids: _Optional[_Iterable[str]] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., reasons: _Optional[_Iterable[int]] = ..., group: _Optional[str] = ..., fingerprint: _Optional[str] = ..., undecodable: _Optional[bool] = ...) -> None: ...
 
 class DeadLettersRequest(_message.Message):
     __slots__ = ("topic", "selection", "after", "most", "whole")
@@ -555,7 +553,7 @@ class FollowRedriveRequest(_message.Message):
     def __init__(self, redrive_id: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class RedriveAnswer(_message.Message):
-    __slots__ = ("redrive_id", "state", "letters", "examined", "selected", "done", "gone", "expired", "problem", "log_end", "damaged")
+    __slots__ = ("redrive_id", "state", "letters", "examined", "selected", "done", "gone", "expired", "problem", "damaged")
     REDRIVE_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     LETTERS_FIELD_NUMBER: _ClassVar[int]
@@ -565,7 +563,6 @@ class RedriveAnswer(_message.Message):
     GONE_FIELD_NUMBER: _ClassVar[int]
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
-    LOG_END_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
     redrive_id: int
     state: str
@@ -576,9 +573,8 @@ class RedriveAnswer(_message.Message):
     gone: int
     expired: int
     problem: str
-    log_end: int
     damaged: int
-    def __init__(self, redrive_id: _Optional[int] = ..., state: _Optional[str] = ..., letters: _Optional[int] = ..., examined: _Optional[int] = ..., selected: _Optional[int] = ..., done: _Optional[int] = ..., gone: _Optional[int] = ..., expired: _Optional[int] = ..., problem: _Optional[str] = ..., log_end: _Optional[int] = ..., damaged: _Optional[int] = ...) -> None: ...
+    def __init__(self, redrive_id: _Optional[int] = ..., state: _Optional[str] = ..., letters: _Optional[int] = ..., examined: _Optional[int] = ..., selected: _Optional[int] = ..., done: _Optional[int] = ..., gone: _Optional[int] = ..., expired: _Optional[int] = ..., problem: _Optional[str] = ..., damaged: _Optional[int] = ...) -> None: ...
 
 class RedriveRecordsRequest(_message.Message):
     __slots__ = ("topic", "log_offsets")
