@@ -15,9 +15,11 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letter_requests import DeadLetterRequests
+from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
@@ -89,11 +91,12 @@ class Broker:
         self._store = store
         self._limits = limits or BrokerLimits()
         self._announce = announce
-        self._pulling = Pulling(store, self._limits)
+        self._pulling = Pulling(store, self._limits, clock)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self.alarms = Alarms(clock)
         self._timers = Timers(store, clock, self.alarms, self._grown)
-        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
+        backlog = Backlog(store, clock, self._limits.max_backlog)
+        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held, backlog)
         self.groups = Groups(store, session_clock or clock, self._limits, self._pulling.withdraw, broker=name, zone=zone)
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
@@ -104,7 +107,8 @@ class Broker:
         self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         self._visitors = Visitors(clock)
-        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, lambda _group: False), self._in_background)
+        is_paused = store.state.delivery.groups.is_paused
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
         self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
@@ -120,6 +124,7 @@ class Broker:
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
             **why_requests.handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
@@ -171,6 +176,10 @@ class Broker:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
         self._trace.grown(keys, end)
+
+    def _group_changed(self, group: str) -> None:
+        self._pulling.resumed(group)
+        self._leasing.changed(group)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self.groups.add_retry_queue(group, key)
