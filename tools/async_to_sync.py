@@ -36,18 +36,25 @@ from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
-from litemq.client.backend import BrokerFact, TopicFact
+from litemq.client.backend import BrokerFact, TopicFact, WhyFact
+from litemq.client.changed_letters import Transform
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letter import DeadLetter
+from litemq.client.dead_letter_backend import RedriveProgress
+from litemq.client.dead_letters import DeadLetters, Reasons
+from litemq.client.error_groups import ErrorGroup
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
+from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
 from litemq.types import Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
+__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
@@ -60,6 +67,8 @@ NAMES = {
     "Message": "SyncMessage",
     "Consumer": "SyncConsumer",
     "Reader": "SyncReader",
+    "DeadLetters": "SyncDeadLetters",
+    "Redrive": "SyncRedrive",
 }
 
 INIT = """
@@ -171,9 +180,11 @@ SOURCES = [
     Source("consumer.py", "Consumer", ("feed.py:Feed",), ITERATION),
     Source("reader.py", "Reader", ("feed.py:Feed",), ITERATION),
     Source("admin.py", "AsyncAdmin"),
+    Source("redrive.py", "Redrive"),
+    Source("dead_letters.py", "DeadLetters"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
-WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage")
+WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncRedrive")
 
 
 def main() -> None:
@@ -280,6 +291,8 @@ def _body(method: Method, call: str, returns: str) -> str:
             return f"return [SyncMessage(message, self._thread) for message in {result}]"
         if returns == "SyncMessage | None":
             return f"message = {result}\n        return None if message is None else SyncMessage(message, self._thread)"
+        if returns in WRAPPED_RESULTS:
+            return f"return {returns}({result}, self._thread)"
         return result if returns == "None" else f"return {result}"
     if returns.startswith("concurrent.futures.Future"):
         return f"return self._thread.begin(lambda: {call})"

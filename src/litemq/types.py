@@ -31,6 +31,7 @@ __all__ = [
     "StoredRecord",
     "WhenFull",
     "check_name",
+    "check_readable",
     "is_system_name",
     "priority_class",
 ]
@@ -194,3 +195,10 @@ def check_name(name: str, what: str = "topic") -> str:
     if not _NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidArgumentError(f"{what} name {name!r}: use A-Z a-z 0-9 _ - . only, and neither '.' nor '..'")
     return name
+
+
+def check_readable(name: str) -> str:
+    """Return the name of a topic that may be read, the broker's own included, or raise with the rule that it breaks."""
+    if is_system_name(name) and name.isascii() and name.isprintable() and "/" not in name and len(name) <= 2 * MAX_NAME_BYTES:
+        return name
+    return check_name(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from litemq.broker.trace_events import TraceMode
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["BrokerLimits"]
@@ -29,6 +30,10 @@ class BrokerLimits:
     max_waiting_pulls: int = 4_096  # of one client
     max_found: int = 1_000
 
+    # The trace: of no message, of one in so many, or of all.
+    trace: TraceMode = "off"
+    trace_one_in: int = 100
+
     # Groups. A member that was silent for its session's time is one no longer; one whose connection ended has a moment to come back.
     session_timeout_ms: int = 5_000  # of those who do not say
     min_session_timeout_ms: int = 100
@@ -44,7 +49,14 @@ class BrokerLimits:
     max_lease_ms: int = 12 * 3_600_000
     max_in_flight: int = 100_000  # of one group and topic
 
+    # How far a queue may run ahead of its slowest group, where its topic does not say.
+    max_backlog: int = 10_000_000
+
     def __post_init__(self) -> None:
+        if self.trace not in ("off", "sampled", "all"):
+            raise InvalidArgumentError(f"trace={self.trace!r}: choose off, sampled or all")
+        if self.trace_one_in < 1:
+            raise InvalidArgumentError(f"trace_one_in={self.trace_one_in}: choose 1 or more")
         if not 1 <= self.default_queues <= 65_536:
             raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")
         for name in ("quota_messages_per_s", "quota_bytes_per_s"):

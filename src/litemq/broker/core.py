@@ -15,19 +15,29 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.dead_letter_requests import DeadLetterRequests
+from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
+from litemq.broker.letters import Letters
 from litemq.broker.parsing import parse as _parse
 from litemq.broker.pulling import Pulling, range_of
 from litemq.broker.quotas import Quotas
+from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
 from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
+from litemq.broker.trace import Trace
+from litemq.broker.traced_caller import TracedCallers
+from litemq.broker.visitors import RETRY_QUEUE, Visitors
+from litemq.broker.why_facts import Gatherer
+from litemq.broker.why_requests import WhyRequests
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, ProtocolError, StorageError, TopicNotFoundError
 from litemq.format.limits import STORED_LIMITS
@@ -81,17 +91,26 @@ class Broker:
         self._store = store
         self._limits = limits or BrokerLimits()
         self._announce = announce
-        self._pulling = Pulling(store, self._limits)
+        self._pulling = Pulling(store, self._limits, clock)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self.alarms = Alarms(clock)
         self._timers = Timers(store, clock, self.alarms, self._grown)
-        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
+        backlog = Backlog(store, clock, self._limits.max_backlog)
+        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held, backlog)
         self.groups = Groups(store, session_clock or clock, self._limits, self._pulling.withdraw, broker=name, zone=zone)
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
+        letters = Letters(store)
+        self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
+        dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
+        self._visitors = Visitors(clock)
+        is_paused = store.state.delivery.groups.is_paused
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
+        self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
+        self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
         self._destinations: dict[bytes, tuple[int, int]] = {}
         self._handlers: dict[int, Callable[[Caller, Frame], None]] = {
@@ -103,8 +122,11 @@ class Broker:
             Opcode.DELETE_TOPIC: self._delete_topic,
             Opcode.DESCRIBE_TOPIC: self._describe_topic,
             Opcode.LIST_TOPICS: self._list_topics,
-            **LeaseRequests(self._leasing, self.groups, self._limits, self._topic).handlers,
+            **dead_letter_requests.handlers,
+            **why_requests.handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
 
     @property
@@ -115,6 +137,8 @@ class Broker:
 
     def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
         """Take the requests of one caller that arrived together."""
+        if self._traced is not None:
+            caller = self._traced.of(caller)
         destinations = self._destinations
         sends: list[Request] = []
         topic_id = -1
@@ -151,14 +175,22 @@ class Broker:
     def _grown(self, keys: list[QueueKey], end: int) -> None:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
+        self._trace.grown(keys, end)
+
+    def _group_changed(self, group: str) -> None:
+        self._pulling.resumed(group)
+        self._leasing.changed(group)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self.groups.add_retry_queue(group, key)
         self._pulling.grown([key], end)
+        self._trace.grown([key], end)
         self._leasing.tried_again(group, key.queue_id, end)
 
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""
+        if self._traced is not None:
+            caller = self._traced.gone(caller)
         self._sending.gone(caller)
         self._pulling.gone(caller)
         self._leasing.gone(caller)
@@ -170,10 +202,12 @@ class Broker:
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
+        self._trace.close()
         self._timers.close()
         self.alarms.close()
         self._sending.close()
         self._pulling.close()
+        self._redriving.close()
         self._leasing.close()
         self._retries.close()
         self.groups.close()
@@ -203,6 +237,8 @@ class Broker:
         key = self.groups.key_of(request.group, topic, request.queue_id, is_retry=request.is_retry)
         if request.group:
             self.groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)
+            queue_id = RETRY_QUEUE if request.is_retry else request.queue_id
+            self._visitors.came(request.group, topic.topic_id, queue_id, caller.client_id, request.filter, is_sql=request.filter_is_sql)
         self._pulling.offer(caller, frame, request, key)
 
     # Looking things up: from disk, and so not on the event loop ------------------------------------------------------------------

@@ -11,6 +11,7 @@ from litemq.broker.groups import Groups
 from litemq.broker.leasing import Leasing
 from litemq.broker.parsing import parse
 from litemq.broker.settling import Extension, Settled
+from litemq.broker.visitors import ANY_QUEUE, Visitors
 from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ExtendRequest, LeaseRequest, Opcode, SettleRequest
@@ -24,8 +25,11 @@ _KNOWN_HEADERS: Final = 1_000
 class LeaseRequests:
     """What they lead to."""
 
-    def __init__(self, leasing: Leasing, groups: Groups, limits: BrokerLimits, topic: Callable[[str], TopicFacts]) -> None:
+    def __init__(
+        self, leasing: Leasing, groups: Groups, limits: BrokerLimits, topic: Callable[[str], TopicFacts], visitors: Visitors
+    ) -> None:
         """``topic`` finds a topic by its name, or raises."""
+        self._visitors = visitors
         self._leasing = leasing
         self._groups = groups
         self._limits = limits
@@ -43,7 +47,9 @@ class LeaseRequests:
             if len(self._parsed) >= _KNOWN_HEADERS:
                 self._parsed.clear()
             request = self._parsed[frame[3]] = parse(LeaseRequest, frame[3])
-        self._leasing.lease(caller, frame, request, self._topic(request.topic))
+        topic = self._topic(request.topic)
+        self._visitors.came(request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql)
+        self._leasing.lease(caller, frame, request, topic)
 
     def _settle(self, caller: Caller, frame: Frame) -> None:
         request = parse(SettleRequest, frame[3])

@@ -18,6 +18,8 @@ from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.filters import Filter, parse_filter
 from litemq.broker.scanning import Scan, Scanned, scan, scan_if_hot
+from litemq.broker.visible import visible_to
+from litemq.clock import Clock
 from litemq.errors import (
     CorruptStoreError,
     InvalidArgumentError,
@@ -41,7 +43,7 @@ _LOG = logging.getLogger(__name__)
 class _Pull:
     """One request that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "generation", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
+    __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class _Pull:
         max_bytes: int,
         wanted: Filter | None,
         generation: int = 0,
+        group: str = "",
     ) -> None:
         self.caller = caller
         self.frame = frame
@@ -62,14 +65,16 @@ class _Pull:
         self.max_bytes = max_bytes
         self.wanted = wanted
         self.generation = generation
+        self.group = group
         self.timer: asyncio.TimerHandle | None = None
 
 
 class Pulling:
     """The pulls of all callers, on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, limits: BrokerLimits) -> None:
+    def __init__(self, store: Store, limits: BrokerLimits, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
@@ -101,6 +106,7 @@ class Pulling:
             min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
             parse_filter(request.filter, is_sql=request.filter_is_sql),
             request.generation,
+            request.group,
         )
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
@@ -115,6 +121,8 @@ class Pulling:
 
     def _try(self, pull: _Pull) -> bool:
         """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
+            return False
         if not pull.caller.has_room:
             self._forget(pull)
             pull.caller.when_room(lambda: self._try_again(pull))
@@ -192,8 +200,20 @@ class Pulling:
 
     def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
         self._forget(pull)
-        answer = PullAnswer(next_offset=pull.offset, range=range_of(self._store, pull.key))
+        next_offset = pull.offset
+        if records and pull.group:
+            records, behind = self._visible(pull, records)
+            next_offset = max(next_offset, behind)
+        answer = PullAnswer(next_offset=next_offset, range=range_of(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
+
+    def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
+        """What its group may see of it."""
+        topics, key = self._store.state.topics, pull.key
+        topic = topics[key.topic_id]
+        if not topic.queues:  # tried again: the queue is named by the topic that it belongs to
+            topic = topics[key.queue_id]
+        return visible_to(pull.group, self._store, topic, key, records, self._clock.wall_ms())
 
     def _fail(self, pull: _Pull, error: LiteMQError) -> None:
         self._forget(pull)
@@ -242,6 +262,12 @@ class Pulling:
                         self._try(pull)
 
         self._store.when_confirmed(end, confirmed)
+
+    def resumed(self, group: str) -> None:
+        """A group is paused no longer: those who wait for it look again."""
+        for pulls in list(self._waiting.values()):
+            for pull in [pull for pull in pulls if pull.group == group]:
+                self._try(pull)
 
     def withdraw(self, key: QueueKey, generation: int) -> None:
         """A queue has another owner, or none: what the former one waits for would be read twice."""

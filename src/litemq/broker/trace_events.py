@@ -15,7 +15,7 @@ from litemq.format.limits import MAX_KEYS, STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.types import Durability, Record
 
-__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "TraceMode", "decode_events", "encode_events"]
+__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "TraceMode", "decode_events", "encode_events", "in_order"]
 
 TRACE_TOPIC: Final = "LITEMQ_SYS_TRACE"
 TraceMode = Literal["off", "sampled", "all"]
@@ -51,6 +51,14 @@ class Sampling:
     def takes(self, message_id: str) -> bool:
         """The same for one message on every broker."""
         return self.is_on and (self._one_in == 1 or crc32c(message_id.encode()) % self._one_in == 0)
+
+
+_FIRST: Final = {"scheduled": 0, "stored": 1, "fired": 1, "redriven": 1, "retried": 1, "received": 2}
+
+
+def in_order(events: Iterable[TraceEvent]) -> list[TraceEvent]:
+    """As they happened; what happened within a millisecond, as it happens to a message."""
+    return sorted(events, key=lambda event: (event.at, _FIRST.get(event.event, 3)))
 
 
 def encode_events(events: Iterable[TraceEvent], now: int) -> Iterator[bytes]:

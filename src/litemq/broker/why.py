@@ -73,7 +73,8 @@ class Facts:
     is_topic: bool = True
     is_found: bool = True
     stored_at: int = 0
-    oldest_at: int = 0  # the oldest message that retention has left
+    sent_at: int = 0  # as its id tells it, if it is one of ours
+    oldest_at: int = 0  # of the topic's messages, where retention took some: the oldest that is left
     due: int = 0  # it waits in the timers until then
     expire_at: int = 0
     delivery: Delivery | None = None  # the latest one
@@ -83,7 +84,6 @@ class Facts:
     comes: int = 0  # members, and consumers that lease, that came for this topic lately
     filter: str = ""  # by which the group takes what it wants
     fits_filter: bool = True
-    lost_below: int = 0  # retention took what stood before this offset, and the group had not come to it
 
 
 class Answer(NamedTuple):
@@ -116,11 +116,17 @@ def _is_missing(facts: Facts) -> Answer | None:
         )
     if facts.is_found:
         return None
-    oldest = f"; the oldest message that is left was stored at {_time(facts.oldest_at)}" if facts.oldest_at else ""
+    if facts.sent_at and facts.sent_at < facts.oldest_at:
+        return Answer(
+            Verdict.TAKEN_BY_RETENTION,
+            f"not to be consumed any more: its id says that it was sent at {_time(facts.sent_at)}, and retention has taken what was stored before "
+            f"{_time(facts.oldest_at)}",
+            "keep messages for longer (`storage.retention`), or add consumers; whether the group had it before is in the trace, where that is on",
+        )
     where = f"in topic {facts.topic!r}" if facts.topic else "in any topic"
     return Answer(
         Verdict.NOT_FOUND,
-        f"not consumed because no message {facts.message_id!r} is {where}: it was never stored here, or retention took it{oldest}",
+        f"not consumed because no message {facts.message_id!r} is {where} here: it was never stored, or retention took it",
         "check the id with the producer's receipt; `storage.retention` says how long messages stay",
     )
 
@@ -180,12 +186,6 @@ def _is_done(facts: Facts) -> Answer | None:
             Verdict.FILTERED,
             f"not consumed because the filter of group {facts.group!r}, {facts.filter!r}, passes it by",
             "compare the message's tags and properties with the filter",
-        )
-    if facts.lost_below > delivery.offset:
-        return Answer(
-            Verdict.TAKEN_BY_RETENTION,
-            f"not consumed because retention took it before group {facts.group!r} came to it",
-            "keep messages for longer (`storage.retention`), or add consumers",
         )
     return Answer(Verdict.CONSUMED, f"consumed: group {facts.group!r} has acknowledged offset {delivery.offset} of {delivery.queue}")
 

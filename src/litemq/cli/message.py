@@ -1,4 +1,4 @@
-"""``litemq message``: send messages, follow a topic, look one up."""
+"""``litemq message``: send messages, follow a topic, look one up, ask why it was not consumed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.exit_codes import EXIT_NOT_FOUND
+from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, write_value
+from litemq.cli.output import Format, OutputFormat, plain, write_value
 from litemq.cli.showing import as_value, receipt_as_value, write_message
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, SendReceipt
+    from litemq.client.backend import WhyFact
     from litemq.client.reader import Start
 
 __all__ = ["app"]
@@ -42,7 +44,7 @@ class DurabilityChoice(StrEnum):
 
 @app.callback()
 def message() -> None:
-    """Send messages, follow a topic, look one up."""
+    """Send messages, follow a topic, look one up, ask why it was not consumed."""
 
 
 @app.command("send")
@@ -128,7 +130,7 @@ def tail(
     """
     begin: Start | None = None
     if start is not None:
-        begin = "earliest" if start == "earliest" else "latest" if start == "latest" else _time(start, "--from")
+        begin = "earliest" if start == "earliest" else "latest" if start == "latest" else moment(start, "--from")
 
     as_list = not follow and output is not OutputFormat.TABLE
     shown: list[dict[str, object]] = []
@@ -194,11 +196,11 @@ def get(
     """Look messages up by id, by key or by time. Exits with 3 when there is none."""
     if [message_id, key, at].count(None) != 2:
         raise typer.BadParameter("say one of ID, --key KEY and --at TIME", param_hint="ID")
-    moment = None if at is None else _time(at, "--at")
+    since = None if at is None else moment(at, "--at")
 
     async def use(mq: AsyncClient) -> list[Message]:
-        if moment is not None:
-            return await _from_time(mq, topic, moment, most)
+        if since is not None:
+            return await _from_time(mq, topic, since, most)
         return await mq.admin.find(topic, message_id or key or "", most=most)
 
     found = with_client(url, config, use)
@@ -221,11 +223,11 @@ def _write_body(found: list[Message]) -> None:
         sys.stdout.buffer.write(one.body)
 
 
-async def _from_time(mq: AsyncClient, topic: str, moment: dt.datetime, most: int) -> list[Message]:
+async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, most: int) -> list[Message]:
     """The first messages from a time on, of all queues together."""
-    wanted = dict.fromkeys(await mq.admin.offset_at_time(topic, moment), most)
+    wanted = dict.fromkeys(await mq.admin.offset_at_time(topic, since), most)
     found = []
-    async for one in mq.reader(topic, start=moment, follow=False):
+    async for one in mq.reader(topic, start=since, follow=False):
         queue = one.broker, one.queue_id
         wanted[queue] = wanted.get(queue, most) - 1
         if wanted[queue] >= 0:
@@ -235,9 +237,28 @@ async def _from_time(mq: AsyncClient, topic: str, moment: dt.datetime, most: int
     return sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[:most]
 
 
-def _time(text: str, flag: str) -> dt.datetime:
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T12:00:00Z", param_hint=flag) from None
-    return moment if moment.tzinfo is not None else moment.astimezone()
+@app.command("why")
+def why(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", help="The group that should have consumed it.", show_default=False)],
+    topic: Annotated[str, typer.Option("--topic", help="Its topic; without it, all are looked through.")] = "",
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Say why a group has not consumed a message. Exits with 0 whatever the answer is, and with 3 where there is no such message."""
+
+    async def use(mq: AsyncClient) -> WhyFact:
+        return await mq.admin.why(message_id, group_id=group, topic=topic)
+
+    fact = with_client(url, config, use)
+    if output is OutputFormat.TABLE:
+        sys.stdout.write(f"{plain(fact.sentence, 1000)}\n")
+        if fact.advice:
+            sys.stdout.write(f"To do: {plain(fact.advice, 1000)}\n")
+        if fact.facts:
+            sys.stdout.write("\n" + "".join(f"{plain(line, 1000)}\n" for line in fact.facts))
+    else:
+        write_value(fact._asdict() | {"facts": list(fact.facts)}, output)
+    if not fact.topic:
+        raise typer.Exit(EXIT_NOT_FOUND)

@@ -22,6 +22,7 @@ from litemq.client.config import (
     durability_level,
 )
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.middleware import Middleware, around_sending
@@ -33,7 +34,7 @@ from litemq.client.times import seconds
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from litemq.format.compression import compress
-from litemq.types import BodyCodec, Durability, check_name
+from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
 
@@ -381,7 +382,7 @@ class AsyncClient(AsyncApp):
 
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
-        reader = Reader(self._opened(), check_name(topic), self.config, self._serializers, start=start, follow=follow)
+        reader = Reader(self._opened(), check_readable(topic), self.config, self._serializers, start=start, follow=follow)
         self._keep(reader)
         return reader
 
@@ -393,6 +394,10 @@ class AsyncClient(AsyncApp):
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:  # noqa: ARG002
         """What a handler is called with."""
         return self.consumer(subscription.topic, group_id=subscription.group_id)
+
+    def dead_letters(self, topic_or_group: str) -> DeadLetters:
+        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
 
     @property
     def admin(self) -> AsyncAdmin:

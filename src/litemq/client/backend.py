@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from litemq.client.dead_letter_backend import DeadLetterBackend
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
@@ -27,6 +29,7 @@ __all__ = [
     "Pulled",
     "QueueFact",
     "TopicFact",
+    "WhyFact",
 ]
 
 
@@ -91,6 +94,17 @@ class Pulled(NamedTuple):
     records: bytes
     next_offset: int
     damaged: str  # what could not be read, and was passed by; mostly empty
+
+
+class WhyFact(NamedTuple):
+    """What one broker says about a message and a group: a verdict in a word, a sentence, what to do, and what it knows besides."""
+
+    broker: str
+    verdict: str
+    topic: str  # empty where it has no such message
+    sentence: str
+    advice: str
+    facts: tuple[str, ...]
 
 
 class LeaseTerms(NamedTuple):
@@ -236,6 +250,45 @@ class Backend(Protocol):
         """The stored records with a key or message id, by broker."""
         ...
 
+    # Looking after groups
+
+    async def groups(self) -> list[GroupSummary]:
+        """The groups of all brokers that are alive."""
+        ...
+
+    async def describe_group(self, group: str) -> GroupDescription | None:
+        """A group on all brokers that are alive; ``None`` where none knows it."""
+        ...
+
+    async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
+        """What setting a group's offsets would do."""
+        ...
+
+    async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
+        """Do what a plan says."""
+        ...
+
+    async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
+        """Take a reset back, or only say what that would do."""
+        ...
+
+    async def pause_group(self, group: str, *, paused: bool) -> None:
+        """Give a group nothing, or let it go on."""
+        ...
+
+    async def delete_group(self, group: str) -> None:
+        """Forget a group, on all brokers that are alive."""
+        ...
+
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         """The first offset of a queue that was stored at a time or later."""
+        ...
+
+    @property
+    def dead_letters(self) -> DeadLetterBackend:
+        """What has died."""
+        ...
+
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
+        """Why a group has not consumed a message, says each broker that may know."""
         ...

@@ -17,18 +17,25 @@ from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
-from litemq.client.backend import BrokerFact, TopicFact
+from litemq.client.backend import BrokerFact, TopicFact, WhyFact
+from litemq.client.changed_letters import Transform
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
+from litemq.client.dead_letter import DeadLetter
+from litemq.client.dead_letter_backend import RedriveProgress
+from litemq.client.dead_letters import DeadLetters, Reasons
+from litemq.client.error_groups import ErrorGroup
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
+from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
 from litemq.types import Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncMessage", "SyncReader"]
+__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
 _AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
@@ -365,6 +372,196 @@ class Admin:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
 
+    def groups(self) -> list[GroupSummary]:
+        """All groups, with what they have left to do."""
+        return self._thread.run(self._wrapped.groups())
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """How far a group has come in each queue, who reads for it, and by what its offsets were set."""
+        return self._thread.run(self._wrapped.describe_group(group_id))
+
+    def plan_reset(
+        self,
+        topic: str,
+        group_id: str,
+        *,
+        to: Literal["earliest", "latest"] | None = None,
+        time: datetime | None = None,
+        offset: int | None = None,
+        shift: int | None = None,
+    ) -> ResetPlan:
+        """What setting a group's offsets would do: ``to`` the oldest or the next message, to those stored at a ``time`` or later, to an
+        ``offset``, or ``shift`` messages on from where the group is (below 0: back). Nothing is changed."""
+        return self._thread.run(self._wrapped.plan_reset(topic, group_id, to=to, time=time, offset=offset, shift=shift))
+
+    def reset(self, plan: ResetPlan, *, force: bool = False) -> ResetPlan:
+        """Do what a plan says. While somebody reads for the group it is refused, unless forced: then consumers begin anew from there."""
+        return self._thread.run(self._wrapped.reset(plan, force=force))
+
+    def plan_undo(self, topic: str, group_id: str, *, reset_id: str = "") -> ResetPlan:
+        """What taking back a reset would do; without an id, that of the latest one."""
+        return self._thread.run(self._wrapped.plan_undo(topic, group_id, reset_id=reset_id))
+
+    def undo_reset(self, topic: str, group_id: str, *, reset_id: str = "", force: bool = False) -> ResetPlan:
+        """Take back a reset: the offsets are again as they were before it. What this returns can be undone, too."""
+        return self._thread.run(self._wrapped.undo_reset(topic, group_id, reset_id=reset_id, force=force))
+
+    def pause_group(self, group_id: str) -> None:
+        """Give a group no more messages, until it is resumed; what its consumers have fetched already is still handled."""
+        self._thread.run(self._wrapped.pause_group(group_id))
+
+    def resume_group(self, group_id: str) -> None:
+        """Let a paused group go on."""
+        self._thread.run(self._wrapped.resume_group(group_id))
+
+    def delete_group(self, group_id: str) -> None:
+        """Forget a group: its offsets, its failed tries that wait, its resets. Refused while somebody reads for it."""
+        self._thread.run(self._wrapped.delete_group(group_id))
+
+    def dead_letter_topics(self) -> dict[str, int]:
+        """The topics that have dead letters, and how many."""
+        return self._thread.run(self._wrapped.dead_letter_topics())
+
+    def why(self, message_id: str, *, group_id: str, topic: str = "") -> WhyFact:
+        """Why a group has not consumed a message: one answer. Without a topic, all are looked through."""
+        return self._thread.run(self._wrapped.why(message_id, group_id=group_id, topic=topic))
+
+
+class SyncRedrive:
+    """Dead letters on their way back. It goes on while nobody asks; asked for again, the same selection goes on with what is left."""
+
+    def __init__(self, wrapped: Redrive, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def progress(self) -> RedriveProgress:
+        """How far it is."""
+        return self._thread.run(self._wrapped.progress())
+
+    def wait(self) -> RedriveProgress:
+        """Wait for its end."""
+        return self._thread.run(self._wrapped.wait())
+
+    def cancel(self) -> RedriveProgress:
+        """Stop it where it is: what was sent on stays so."""
+        return self._thread.run(self._wrapped.cancel())
+
+
+class SyncDeadLetters:
+    """``mq.dead_letters("orders")``: those of a topic, or of a group in all topics. What was sent on or dropped is not among them."""
+
+    def __init__(self, wrapped: DeadLetters, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def count(self) -> int:
+        """How many there are; of a group they are counted one by one."""
+        return self._thread.run(self._wrapped.count())
+
+    def select(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        most: int = 100,
+    ) -> list[DeadLetter]:
+        """Up to so many that fit all that is said, in the order in which they died: without what died, and without stack traces."""
+        return self._thread.run(
+            self._wrapped.select(
+                ids=ids,
+                since=since,
+                until=until,
+                reasons=reasons,
+                group_id=group_id,
+                fingerprint=fingerprint,
+                undecodable=undecodable,
+                most=most,
+            )
+        )
+
+    def get(self, message_id: str, *, group_id: str = "") -> DeadLetter | None:
+        """The latest dead letter of a message, whole; ``None`` where there is none."""
+        return self._thread.run(self._wrapped.get(message_id, group_id=group_id))
+
+    def groups(
+        self, *, since: datetime | None = None, until: datetime | None = None, reasons: Reasons = (), group_id: str = ""
+    ) -> list[ErrorGroup]:
+        """Which errors they share, the most frequent first."""
+        return self._thread.run(self._wrapped.groups(since=since, until=until, reasons=reasons, group_id=group_id))
+
+    def redrive(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        messages_per_s: int = 1000,
+        dry_run: bool = False,
+        transform: Transform | None = None,
+        ttl: float | timedelta | None = None,
+    ) -> SyncRedrive:
+        """Send those that fit on to their topic, where every group gets them again. It goes on by itself; ``wait()`` waits for its end.
+
+        Undecodable ones stay, unless they are named. What lived too long needs a new ``ttl``, or a transform, else it would die at once.
+        ``transform`` is called with each letter and gives the new body, an ``OutgoingMessage``, the letter itself if nothing is to be changed,
+        or ``None`` for those that stay."""
+        return SyncRedrive(
+            self._thread.run(
+                self._wrapped.redrive(
+                    ids=ids,
+                    since=since,
+                    until=until,
+                    reasons=reasons,
+                    group_id=group_id,
+                    fingerprint=fingerprint,
+                    undecodable=undecodable,
+                    messages_per_s=messages_per_s,
+                    dry_run=dry_run,
+                    transform=transform,
+                    ttl=ttl,
+                )
+            ),
+            self._thread,
+        )
+
+    def purge(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reasons: Reasons = (),
+        group_id: str = "",
+        fingerprint: str = "",
+        undecodable: bool | None = None,
+        dry_run: bool = False,
+    ) -> SyncRedrive:
+        """Drop those that fit, for good; with ``dry_run`` only count them, as ``left``."""
+        return SyncRedrive(
+            self._thread.run(
+                self._wrapped.purge(
+                    ids=ids,
+                    since=since,
+                    until=until,
+                    reasons=reasons,
+                    group_id=group_id,
+                    fingerprint=fingerprint,
+                    undecodable=undecodable,
+                    dry_run=dry_run,
+                )
+            ),
+            self._thread,
+        )
+
 
 class Client(SyncApp):
     """``with Client("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
@@ -588,6 +785,10 @@ class Client(SyncApp):
     def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> SyncReader:
         """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
         return SyncReader(self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow)), self._thread)
+
+    def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
+        """What has died of a topic, or for a group: listed, looked at, sent on."""
+        return SyncDeadLetters(self._thread.call(lambda: self._wrapped.dead_letters(topic_or_group)), self._thread)
 
     @property
     def admin(self) -> Admin:

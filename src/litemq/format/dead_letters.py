@@ -71,10 +71,9 @@ class DeadSelection(NamedTuple):
     group: str = ""
     fingerprint: str = ""
     undecodable: bool | None = None  # only those whose body nobody could read, or all but those
-    before: int = 0  # log offset: only those that stand before it; 0: all
 
     def matches(self, message_id: str, story: Story) -> bool:
-        """Whether a letter is meant, as far as its story tells; where it stands is for whoever reads the log."""
+        """Whether a letter is meant."""
         return (
             (not self.message_ids or message_id in self.message_ids)
             and story.dead_at >= self.since

@@ -16,7 +16,7 @@ from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import Buffer, check_buffer, decode_record
 from litemq.types import BodyCodec, Durability, MessageType, RecordKind, StoredRecord
 
-__all__ = ["MessageFields", "decode_messages"]
+__all__ = ["MessageFields", "decode_messages", "message_fields"]
 
 
 class MessageFields(NamedTuple):
@@ -66,12 +66,13 @@ def decode_messages(buffer: Buffer, *, limits: RecordLimits = STORED_LIMITS) -> 
             if at == end:
                 break
         stored = decode_record(buffer, at, limits=limits)
-        messages.append(_fields(stored))
+        messages.append(message_fields(stored))
         at += stored.size
     return messages
 
 
-def _fields(stored: StoredRecord) -> MessageFields:
+def message_fields(stored: StoredRecord) -> MessageFields:
+    """One record that is decoded already."""
     record, stamp = stored.record, stored.stamp
     if stamp is None:
         raise InvalidArgumentError("a record that no broker has stored is no message yet")

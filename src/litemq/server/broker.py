@@ -46,6 +46,8 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             default_queues=config.default_queues,
             quota_messages_per_s=config.quota_messages_per_s,
             quota_bytes_per_s=config.quota_bytes_per_s,
+            trace=config.trace,
+            trace_one_in=config.trace_one_in,
         )
         started_at = clock.wall_ms()
         address = ("", 0)

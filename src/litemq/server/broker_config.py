@@ -51,6 +51,10 @@ class BrokerConfig:
     quota_messages_per_s: int = 0
     quota_bytes_per_s: int = 0
 
+    # What happens to messages is told in LITEMQ_SYS_TRACE: of none, of one in so many, or of all.
+    trace: Literal["off", "sampled", "all"] = "off"
+    trace_one_in: int = 100
+
     shutdown_timeout_ms: int = 30_000
 
     replication_role: Literal["master", "slave"] = "master"
@@ -90,6 +94,10 @@ class BrokerConfig:
                 raise ConfigurationError(f"{name}={value}: choose a positive number, or leave it out to keep everything")
         if not 1 <= self.default_queues <= 65536:
             raise ConfigurationError(f"default_queues={self.default_queues}: choose 1 … 65536")
+        if self.trace not in ("off", "sampled", "all"):
+            raise ConfigurationError(f"trace={self.trace!r}: choose off, sampled or all")
+        if self.trace_one_in < 1:
+            raise ConfigurationError(f"trace_one_in={self.trace_one_in}: choose 1 or more")
         for name in ("quota_messages_per_s", "quota_bytes_per_s", "shutdown_timeout_ms"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose 0 or more")

@@ -449,9 +449,9 @@ class DiskStore:
             raise self._corrupt(log_offset, "the record belongs elsewhere")
         return raw, stored
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
         """The messages of a topic that carry a key, or have it as their id, the latest first. It may wait for the disk."""
-        return self._finder.find(topic, key, max(0, most), self.confirm_offset, self._note_damage)
+        return self._finder.find(topic, key, max(0, most), self.confirm_offset, self._note_damage, anywhere=anywhere)
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""

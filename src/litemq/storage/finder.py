@@ -57,19 +57,30 @@ class Finder:
                 self._index.add(window.columns, window.base, self._clock.wall_ms())
             self.indexed = end
 
-    def find(self, topic: str, key: str, most: int, confirmed: int, damaged: Callable[[CorruptStoreError], None]) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first."""
+    def find(
+        self,
+        topic: str,
+        key: str,
+        most: int,
+        confirmed: int,
+        damaged: Callable[[CorruptStoreError], None],
+        *,
+        anywhere: bool = False,
+    ) -> list[StoredRecord]:
+        """The messages of a topic that carry a key, or have it as their id, the latest first; ``anywhere``: their copies elsewhere, too."""
         with self._turn:
             try:
-                return self._find(topic, key, most, confirmed, damaged)
+                return self._find(topic, key, most, confirmed, damaged, anywhere=anywhere)
             except CorruptStoreError as error:
                 if not self._index.holds(error.path):
                     raise
                 self._index.rebuild(error)
                 self.indexed = self._log.start
-                return self._find(topic, key, most, confirmed, damaged)
+                return self._find(topic, key, most, confirmed, damaged, anywhere=anywhere)
 
-    def _find(self, topic: str, key: str, most: int, confirmed: int, damaged: Callable[[CorruptStoreError], None]) -> list[StoredRecord]:
+    def _find(
+        self, topic: str, key: str, most: int, confirmed: int, damaged: Callable[[CorruptStoreError], None], *, anywhere: bool
+    ) -> list[StoredRecord]:
         self._index_to(confirmed, damaged)
         found: list[StoredRecord] = []
         for offset in self._index.find(hash_key(topic, key)):
@@ -78,13 +89,14 @@ class Finder:
             # The hash only narrows the search: the record decides. What retention has said is gone is gone, even if it is still there; and
             # what waits elsewhere for its time, or to be tried again, is not in its topic.
             stored = self._read_record(offset)
-            if self._is_kept(stored, topic) and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
+            is_kept = self._is_kept(stored, None if anywhere else topic)
+            if is_kept and stored.record.topic == topic and key in (stored.record.message_id, *stored.record.keys):
                 found.append(stored)
         return found
 
-    def _is_kept(self, stored: StoredRecord, topic: str) -> bool:
+    def _is_kept(self, stored: StoredRecord, topic: str | None) -> bool:
         stamp = stored.stamp
-        if stamp is None or self._state.topics[stamp.topic_id].name != topic:
+        if stamp is None or (topic is not None and self._state.topics[stamp.topic_id].name != topic):
             return False
         return stamp.queue_offset >= self._state.least.get(QueueKey(stamp.topic_id, stamp.queue_id), 0)
 

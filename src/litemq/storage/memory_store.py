@@ -6,6 +6,7 @@ import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -82,9 +83,8 @@ class MemoryStore:
             self._queues[QueueKey(topic_id, queue_id)].append(record)
             self._records[offset] = record
             told = decode_record(record, limits=STORED_LIMITS).record
-            if self.state.topics[topic_id].name == told.topic:
-                for name in dict.fromkeys((told.message_id, *told.keys)):
-                    self._found_by[told.topic, name].append(offset)
+            for name in dict.fromkeys((told.message_id, *told.keys)):
+                self._found_by[told.topic, name].append(offset)
         self.confirm_offset = int(offsets[-1] + sizes[-1])
         if not isinstance(batch.topic_id, int):
             for _, placed in numbered_placed(batch.columns, offsets):
@@ -173,10 +173,13 @@ class MemoryStore:
     def read_record(self, log_offset: int) -> StoredRecord:
         return decode_record(self.read_raw(log_offset), limits=STORED_LIMITS)
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
-        if not key:
-            return []
-        return [self.read_record(offset) for offset in self._found_by.get((topic, key), [])[::-1][: max(0, most)]]
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        found = map(self.read_record, reversed(self._found_by.get((topic, key), []) if key else []))
+        kept = (stored for stored in found if anywhere or self._is_in(stored, topic))
+        return list(islice(kept, max(0, most)))
+
+    def _is_in(self, stored: StoredRecord, topic: str) -> bool:
+        return stored.stamp is not None and self.state.topics[stored.stamp.topic_id].name == topic
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         records = self._queues[key]

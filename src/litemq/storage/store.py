@@ -111,8 +111,11 @@ class Store(Protocol):
     def read_record(self, log_offset: int) -> StoredRecord:
         """The record that stands at a log offset."""
 
-    def find(self, topic: str, key: str, most: int = 32) -> list[StoredRecord]:
-        """The messages of a topic that carry a key, or have it as their id, the latest first."""
+    def find(self, topic: str, key: str, most: int = 32, *, anywhere: bool = False) -> list[StoredRecord]:
+        """The messages of a topic that carry a key, or have it as their id, the latest first.
+
+        ``anywhere``: also their copies that stand elsewhere, to wait for their time or to be tried again.
+        """
 
     def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
         """The offset of a queue's first message that was stored at or after a time (ms); the next offset, if there is none yet."""

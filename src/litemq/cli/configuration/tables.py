@@ -61,6 +61,13 @@ BROKER: Final = Table(
             "Bytes a second that one client may send; 0: any number.",
             name="quota-bytes-per-s",
         ),
+        Setting(
+            "trace.mode",
+            "trace",
+            choice("off", "sampled", "all"),
+            "Which messages' events are told in LITEMQ_SYS_TRACE: of none, of one in so many, or of all.",
+        ),
+        Setting("trace.one_in", "trace_one_in", INTEGER, "Of how many messages one is traced, where the mode is sampled."),
         Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long a stop may take."),
         Setting("replication.role", "replication_role", choice("master", "slave"), "master; there are no slaves yet."),
         Setting("replication.mode", "replication_mode", choice("async", "sync"), "How slaves follow; without effect until there are any."),

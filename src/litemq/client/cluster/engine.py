@@ -20,12 +20,16 @@ from litemq.client.backend import (
     Pulled,
     QueueFact,
     TopicFact,
+    WhyFact,
 )
-from litemq.client.channel import Connect
+from litemq.client.channel import Answer, Connect
 from litemq.client.cluster import settling
+from litemq.client.cluster.dead_letters import ClusterDeadLetters
+from litemq.client.cluster.groups import GroupsOfBrokers
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
 from litemq.client.config import ClientConfig
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.member import Joining
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
@@ -56,8 +60,10 @@ from litemq.proto.wire_pb2 import (
     TopicAnswer,
     TopicRequest,
     TopicsAnswer,
+    WhyAnswer,
+    WhyRequest,
 )
-from litemq.types import Durability
+from litemq.types import Durability, is_system_name
 
 __all__ = ["ClusterEngine", "open_engine"]
 
@@ -80,9 +86,11 @@ class ClusterEngine:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._links: dict[tuple[str, int], Link] = {}
         self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
+        self._groups = GroupsOfBrokers(self._ask)
         self._producer: Producer | None = None
         self._following: asyncio.Task[None] | None = None
         self.post: Post = _not_open
+        self.dead_letters = ClusterDeadLetters(self._ask_whole, self._alive)
 
     async def open(self) -> None:
         """Find a NameServer: a wrong address is noticed here, not at the first message."""
@@ -127,6 +135,17 @@ class ClusterEngine:
     async def _ask(self, broker: str, opcode: int, request: WireMessage, *, vital: bool = False) -> bytes:
         return (await self._link(broker).request(opcode, request.SerializeToString(), vital=vital)).header
 
+    async def _ask_whole(self, broker: str, opcode: int, header: bytes, attachment: bytes, more_seconds: float) -> Answer:
+        patience = self._config.request_timeout_ms / 1000 + more_seconds
+        return await self._link(broker).request(opcode, header, attachment, answered_within=patience)
+
+    async def _alive(self) -> list[str]:
+        """The brokers that can be asked; raises where there is none."""
+        await self._check_alive()
+        states = await self._names.brokers()
+        self._addresses.update({state.facts.name: (state.facts.host, state.facts.port) for state in states})
+        return sorted(state.facts.name for state in states if state.alive)
+
     # Routes -------------------------------------------------------------------------------------------------------------------
 
     async def route(self, topic: str, *, create: bool = False) -> Route:
@@ -138,7 +157,7 @@ class ClusterEngine:
         return await asyncio.shield(asking)
 
     async def _ask_route(self, topic: str, *, create: bool) -> Route:
-        route = await self._names.fetch(topic)
+        route = await (self._system_route(topic) if is_system_name(topic) else self._names.fetch(topic))
         if route is None and create:
             route = await self._create_by_itself(topic)
         if route is None:
@@ -146,6 +165,18 @@ class ClusterEngine:
             raise TopicNotFoundError(f"no broker has topic {topic!r}: create it with `litemq topic create {topic}`")
         self._learn(route)
         return route
+
+    async def _system_route(self, topic: str) -> Route | None:
+        """The brokers that have a topic of their own, which no NameServer knows."""
+        places = []
+        for state in await self._names.brokers():
+            facts = state.facts
+            self._addresses[facts.name] = (facts.host, facts.port)
+            if state.alive:
+                with contextlib.suppress(TopicNotFoundError):
+                    answer = TopicAnswer.FromString(await self._ask(facts.name, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic)))
+                    places.append(BrokerPlace(facts.name, facts.host, facts.port, len(answer.queues), Durability(facts.default_durability)))
+        return Route(topic, tuple(places)) if places else None
 
     async def _check_alive(self) -> None:
         """Nobody says that topics are gone because those who have them are."""
@@ -336,13 +367,10 @@ class ClusterEngine:
         return TopicFact(topic, tuple(queues), settings)
 
     async def topics(self) -> dict[str, int]:
-        await self._check_alive()
         found: dict[str, int] = {}
-        for state in await self._names.brokers():
-            self._addresses[state.facts.name] = (state.facts.host, state.facts.port)
-            if state.alive:
-                for entry in TopicsAnswer.FromString(await self._ask(state.facts.name, Opcode.LIST_TOPICS, Empty())).topics:
-                    found[entry.topic] = found.get(entry.topic, 0) + entry.queues
+        for broker in await self._alive():
+            for entry in TopicsAnswer.FromString(await self._ask(broker, Opcode.LIST_TOPICS, Empty())).topics:
+                found[entry.topic] = found.get(entry.topic, 0) + entry.queues
         return dict(sorted(found.items()))
 
     async def brokers(self) -> list[BrokerFact]:
@@ -355,9 +383,43 @@ class ClusterEngine:
         answers = await asyncio.gather(*(self._link(place.name).request(Opcode.FIND, header) for place in route.brokers))
         return [(place.name, answer.attachment) for place, answer in zip(route.brokers, answers, strict=True)]
 
+    # Looking after groups -----------------------------------------------------------------------------------------------------
+
+    async def _of_topic(self, topic: str) -> list[str]:
+        return [place.name for place in (await self.route(topic)).brokers]
+
+    async def groups(self) -> list[GroupSummary]:
+        return await self._groups.summaries(await self._alive())
+
+    async def describe_group(self, group: str) -> GroupDescription | None:
+        return await self._groups.describe(await self._alive(), group)
+
+    async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
+        return await self._groups.plan(await self._of_topic(topic), topic, group, to, value)
+
+    async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
+        return await self._groups.reset(plan, force=force)
+
+    async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
+        return await self._groups.undo(await self._of_topic(topic), topic, group, reset_id, dry_run=dry_run, force=force)
+
+    async def pause_group(self, group: str, *, paused: bool) -> None:
+        await self._groups.pause(await self._alive(), group, paused=paused)
+
+    async def delete_group(self, group: str) -> None:
+        await self._groups.delete(await self._alive(), group)
+
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)
         return OffsetAnswer.FromString(await self._ask(broker, Opcode.OFFSET_AT_TIME, request)).offset
+
+    async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:
+        header = WhyRequest(topic=topic, message_id=message_id, group=group).SerializeToString()
+        found = []
+        for broker in await self._alive():
+            answer = WhyAnswer.FromString((await self._link(broker).request(Opcode.WHY, header)).header)
+            found.append(WhyFact(broker, answer.verdict, answer.topic, answer.sentence, answer.advice, tuple(answer.facts)))
+        return found
 
 
 def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:

@@ -112,13 +112,20 @@ class Link:
             raise ConnectionLostError(f"no connection to {self.name} within {within:g} s: {self.failure or 'nobody answers'}") from None
 
     async def request(
-        self, opcode: int, header: bytes, *, within: float | None = None, answered_within: float | None = None, vital: bool = False
+        self,
+        opcode: int,
+        header: bytes,
+        attachment: bytes = b"",
+        *,
+        within: float | None = None,
+        answered_within: float | None = None,
+        vital: bool = False,
     ) -> Answer:
         """Ask, once there is a connection. ``vital``: a server that does not answer this in time is there no longer."""
         default = self._config.request_timeout_ms / 1000
         channel = await self.opened(default if within is None else within)
         try:
-            return await channel.request(opcode, header, timeout=default if answered_within is None else answered_within)
+            return await channel.request(opcode, header, attachment, timeout=default if answered_within is None else answered_within)
         except RequestTimeoutError as error:
             if vital and channel is self.channel:
                 self.give_up(error)

@@ -44,6 +44,21 @@ class DeadLetters:
         for place in sorted(place for place in self._pages if place[0] == key):
             yield from self._pages[place].items()
 
+    def count(self, key: QueueKey) -> int:
+        """How many live in a queue."""
+        return sum(len(page) for place, page in self._pages.items() if place[0] == key)
+
+    def after(self, key: QueueKey, log_offset: int, most: int) -> list[int]:
+        """Up to so many of a queue behind a log offset, by their log offsets, oldest first."""
+        found: list[int] = []
+        for place in sorted(place for place in self._pages if place[0] == key):
+            page = self._pages[place]
+            if next(reversed(page.values())) > log_offset:
+                found += [each for each in page.values() if each > log_offset]
+                if len(found) >= most:
+                    break
+        return found[:most]
+
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
         match control.WhichOneof("change"):
@@ -52,9 +67,17 @@ class DeadLetters:
                 gone = [offset for offset, (key, _) in self._places.items() if key.topic_id == topic_id]
             case "dead_letters_dropped":
                 gone = list(accumulate(control.dead_letters_dropped.log_offset_steps))
+            case "retention_crossed":
+                queues = control.retention_crossed.queues
+                gone = [offset for queue in queues for offset in self._below(QueueKey(queue.topic_id, queue.queue_id), queue.least)]
             case _:
                 gone = []
         return [touch for offset in gone for touch in self._end(offset)]
+
+    def _below(self, key: QueueKey, least: int) -> list[int]:
+        """The dead letters of a queue whose queue offsets are below one, by their log offsets."""
+        pages = [page for (of, number), page in self._pages.items() if of == key and number <= least // _PAGE]
+        return [log_offset for page in pages for queue_offset, log_offset in page.items() if queue_offset < least]
 
     def place(self, record: PlacedRecord) -> list[Touch]:
         """Take in a record that may be a dead letter, or what became of one."""
