@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from litemq.client.async_client import AsyncClient
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
+    from litemq.client.handler_breaker import FailureLimits
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
@@ -20,6 +21,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "ClientConfig",
+    "FailureLimits",
     "LiteMQError",
     "Message",
     "Middleware",
@@ -37,6 +39,7 @@ _PLACES = {
     "AsyncClient": "litemq.client.async_client",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
+    "FailureLimits": "litemq.client.handler_breaker",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
     "Middleware": "litemq.client.middleware",
