@@ -1,8 +1,8 @@
 """What a group may be given of a queue, and what a settlement does: pure decisions, without a clock, a store or a socket.
 
 The log knows who was given what, until when, and how often (``storage/state/progress.py``). A ``Stock`` is that seen from now: which messages
-can be had, which are in flight, and which deadlines moved by less than is worth a record. It is made anew from the log's view at any time, and
-then knows everything but those.
+can be had, which are in flight, and which deadlines moved by less than is worth a record. One that is made anew from the log's view knows
+everything but those.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class Stock:
             return []
         queue, offset = self._queue, self.offset
         self.frontier = max(offset, queue.done.end, queue.leases.end)
-        live = [lease for lease in queue.leases if lease.deadline > now]
+        self._later.remove(0, offset)
+        live = [part for lease in queue.leases for part in self._until(lease) if part.deadline > now]
         self.in_flight = sum(lease.end - lease.begin for lease in live)
         self.again = RunSet([(offset, self.frontier)])
         for run in queue.done:
             self.again.remove(*run)
         for lease in live:
             self.again.remove(lease.begin, lease.end)
-        self._later = Leases()
         self._settled = RunSet()
         self._seen = self._looks()
         return live
@@ -161,6 +161,14 @@ class Stock:
             self._later.remove(lease.begin, lease.end)
             self._settled.add(lease.begin, lease.end)
         return mine, lost
+
+    def settle_unleased(self, offset: int) -> None:
+        """A message is settled by one who has the whole queue."""
+        self._settled.add(offset, offset + 1)
+        self.again.remove(offset, offset + 1)
+        if offset >= self.frontier:
+            self.again.add(self.frontier, offset)
+            self.frontier = offset + 1
 
     def extend(self, begin: int, end: int, token: int, deadline: int, lease_ms: int) -> Extended:
         """Let a lease last until a deadline, if that is later. Only what passes the last recorded deadline by half a lease is worth a record."""

@@ -1,33 +1,31 @@
-"""What a group is given of a topic: messages of all its queues, and of the queue in which the group tries them again."""
+"""One wish for messages, and how it is fulfilled: what is too old or was tried too often is buried, what a filter does not want is done."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import groupby
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from litemq.broker.choosing import choose, count_unwanted, runs_of
 from litemq.broker.chunks import Chunk, Chunks
 from litemq.broker.dead_letters import Burial
 from litemq.broker.delivery import Piece, Stock
 from litemq.broker.filters import Filter
 from litemq.broker.lease_tick import Tick
-from litemq.broker.priorities import QueueTurns
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError, OffsetExpiredError
+from litemq.errors import CorruptStoreError, LiteMQError, OffsetExpiredError
 from litemq.format.runs import Run, RunSet
-from litemq.storage.state import QueueKey, TopicFacts, retry_topic
+from litemq.format.view import RecordView
+from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.state.leases import Lease
 from litemq.storage.store import Store
 from litemq.types import DeadReason
 
-__all__ = ["Granted", "TopicStock", "Wish"]
+__all__ = ["Giving", "Granted", "Wish"]
 
-_REMEMBERED: Final = 10_000  # leases of a group and topic that were settled lately
 _LOOKING_SECONDS: Final = 0.004  # for what a filter wants, while others wait
-_LOOKED_AT: Final = 8192  # entries
+_ENTRIES: Final = 8192  # that are looked at together
+_RECORDS: Final = 256
 _LOG = logging.getLogger(__name__)
 
 
@@ -40,239 +38,152 @@ class Wish(NamedTuple):
     token: int
     deadline: int
     now: int
-    wanted: Filter | None = None  # None: everything
+    wanted: Filter | None = None
 
 
 class Granted:
     """What somebody is given: records one behind another, and which try each of them is."""
 
-    __slots__ = ("counts", "is_cut", "leases", "pieces", "size", "trouble", "until")
+    __slots__ = ("counts", "is_looking", "leases", "pieces", "size", "trouble", "until")
 
     def __init__(self) -> None:
         self.pieces: list[memoryview] = []
         self.counts: list[int] = []
         self.leases: list[tuple[Stock, Lease]] = []
         self.size = 0
+        self.is_looking = False  # a filter has looked at some messages
+        self.until = perf_counter() + _LOOKING_SECONDS
         self.trouble: LiteMQError | None = None  # of which somebody is to be told
-        self.until = perf_counter() + _LOOKING_SECONDS  # by then, what a filter has found is enough
-        self.is_cut = False  # there is more to be looked at, and the time was up
 
-    def is_enough_for(self, wish: Wish) -> bool:
-        """Whether to look no further."""
-        return len(self.counts) >= wish.max_messages or self.size >= wish.max_bytes or self.trouble is not None or self.is_cut
+    @property
+    def looked_far_enough(self) -> bool:
+        """Whether a filter has looked for so long that others should have their turn."""
+        return self.is_looking and perf_counter() >= self.until
 
 
-class TopicStock:
-    """All queues of a topic, for one group."""
+class Giving:
+    """One wish while it is fulfilled."""
 
-    def __init__(self, store: Store, chunks: Chunks, group: str, topic: TopicFacts) -> None:
+    def __init__(self, store: Store, chunks: Chunks, group: str, topic: TopicFacts, wish: Wish, tick: Tick, burials: list[Burial]) -> None:
         self._store = store
         self._chunks = chunks
-        self.group = group
-        self.topic_id = topic.topic_id
-        self._stocks: dict[QueueKey, Stock] = {}
-        self._settled: OrderedDict[tuple[int, QueueKey, bool], RunSet] = OrderedDict()  # by token
-        self._turn = 0
-        self._turns: QueueTurns | None = None  # where the topic has priorities
-        self._is_weighted = False
+        self._group = group
+        self._topic = topic
+        self._wish = wish
+        self._tick = tick
+        self._burials = burials
+        self.granted = Granted()
 
-    @property
-    def topic(self) -> TopicFacts:
-        return self._store.state.topics[self.topic_id]
-
-    @property
-    def in_flight(self) -> int:
-        """How many messages are leased."""
-        return sum(stock.in_flight for stock in self._stocks.values())
-
-    @property
-    def stocks(self) -> list[Stock]:
-        return list(self._stocks.values())
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether something that was asked for is on its way from the disk."""
-        return any(self._chunks.is_reading((self.group, key)) for key in self._stocks)
-
-    def queues(self) -> list[QueueKey]:
-        """The queues that there are, the group's retry queue last."""
-        keys = [QueueKey(self.topic_id, queue_id) for queue_id in range(self.topic.queues)]
-        retry = self._store.state.topic(retry_topic(self.group))
-        return keys if retry is None else [*keys, QueueKey(retry.topic_id, self.topic_id)]
-
-    def key_of(self, queue_id: int, *, is_retry: bool) -> QueueKey:
-        """The queue that a request means."""
-        if is_retry:
-            return QueueKey(self.retry_topic().topic_id, self.topic_id)
-        if queue_id >= self.topic.queues:
-            raise InvalidArgumentError(f"queue {queue_id}: topic {self.topic.name!r} has {self.topic.queues}")
-        return QueueKey(self.topic_id, queue_id)
-
-    def retry_topic(self) -> TopicFacts:
-        """Where the group tries messages again."""
-        return self._store.system_topic(retry_topic(self.group))
-
-    def stock(self, key: QueueKey) -> Stock:
-        """The messages of one queue."""
-        stock = self._stocks.get(key)
-        if stock is None:
-            stock = self._stocks[key] = Stock(self.group, key, self._store.state.delivery.progress)
-        return stock
-
-    def refresh(self, now: int) -> Iterator[tuple[Stock, Lease]]:
-        """See what others changed; gives the leases that are to be watched."""
-        for key in self.queues():
-            stock = self.stock(key)
-            for lease in stock.refresh(now):
-                yield stock, lease
-
-    def forget(self) -> None:
-        """Nothing of what was decided since the last record is true."""
-        self._stocks.clear()
-
-    def recorded(self) -> None:
-        """Everything that was decided is in the log."""
-        for stock in self._stocks.values():
-            stock.recorded()
-
-    def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
-        """Whoever had this token has settled some messages; it is remembered for a while, since the answer may be lost."""
-        self._settled.setdefault((token, key, failed), RunSet()).add(begin, end)
-        if len(self._settled) > _REMEMBERED:
-            self._settled.popitem(last=False)
-
-    def not_settled(self, token: int, key: QueueKey, runs: list[Run], *, failed: bool = False) -> list[Run]:
-        """Those of some messages that whoever had this token has not settled, or not in this way."""
-        settled = self._settled.get((token, key, failed))
-        return runs if settled is None else [left for run in runs for left in settled.without(*run)]
-
-    @property
-    def has_unread(self) -> bool:
-        """Whether there is something that was never given out, and may be read when it is safe."""
-        following = self._store.state.next
-        return any(stock.frontier < following.get(key, 0) for key, stock in self._stocks.items())
-
-    # Giving out ---------------------------------------------------------------------------------------------------------------
-
-    def grant(self, wish: Wish, tick: Tick, burials: list[Burial]) -> Granted:
-        """Messages for somebody, as many as there are and are wished for: the queues take turns in being the first."""
-        granted = Granted()
-        if self.topic.has_priorities:
-            self._grant_by_priority(wish, tick, burials, granted)
-            return granted
-        stocks = self.stocks
-        self._turn += 1
-        first = self._turn % len(stocks)
-        for stock in stocks[first:] + stocks[:first]:
-            if granted.is_enough_for(wish):
-                break
-            self._grant_of(stock, wish, wish.max_messages - len(granted.counts), tick, burials, granted)
-        return granted
-
-    def _grant_by_priority(self, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> None:
-        """First what is tried again, then the queues as the topic's priorities say."""
-        for stock in self.stocks:
-            if stock.key.topic_id != self.topic_id and not granted.is_enough_for(wish):
-                self._grant_of(stock, wish, wish.max_messages - len(granted.counts), tick, burials, granted)
-
-        def take(queue_id: int, most: int) -> int | None:
-            if granted.is_enough_for(wish):
-                return None
-            before = len(granted.counts)
-            self._grant_of(self.stock(QueueKey(self.topic_id, queue_id)), wish, most, tick, burials, granted)
-            return len(granted.counts) - before
-
-        if wish.max_messages > len(granted.counts):
-            self._queue_turns().take(wish.max_messages - len(granted.counts), take)
-
-    def _queue_turns(self) -> QueueTurns:
-        topic = self.topic
-        if self._turns is None or self._is_weighted is not topic.weighted_priorities:
-            self._turns = QueueTurns(topic.queues, has_priorities=True, weighted=topic.weighted_priorities)
-            self._is_weighted = topic.weighted_priorities
-        return self._turns
-
-    def _grant_of(self, stock: Stock, wish: Wish, most: int, tick: Tick, burials: list[Burial], granted: Granted) -> None:
-        least, following = self._store.state.least.get(stock.key, 0), self._store.state.next.get(stock.key, 0)
+    def take(self, stock: Stock, most: int) -> int | None:
+        """Up to so many messages of a queue; returns how many, or nothing where no more are to be taken of any."""
+        wish, granted, key = self._wish, self.granted, stock.key
+        if granted.size >= wish.max_bytes or granted.trouble is not None or granted.looked_far_enough:
+            return None
+        least, following = self._store.state.least.get(key, 0), self._store.state.next.get(key, 0)
         offset = stock.offset
         if offset < least:  # retention was faster
-            tick.done(stock.key, offset, least)
+            self._tick.done(key, offset, least)
             stock.skipped_to(least)
             granted.trouble = OffsetExpiredError(
-                f"offsets {offset} … {least - 1} of queue {stock.key.queue_id} are gone: retention took them before group {self.group!r}"
+                f"offsets {offset} … {least - 1} of queue {key.queue_id} are gone: retention took them before group {self._group!r}"
             )
-            return
-        enough = len(granted.counts) + most
-        while len(granted.counts) < enough:
-            if wish.wanted is not None and stock.key.topic_id == self.topic_id:
-                self._pass_by(stock, wish.wanted, tick)
-            looked_at = False
-            for piece in stock.take(enough - len(granted.counts), following):
-                looked_at = True
-                reached = self._grant_piece(stock, piece, wish, tick, burials, granted)
-                if reached < piece.end:
-                    stock.put_back(reached, piece.end)
-                    return
-            if wish.wanted is None or not looked_at:
-                return
-            if perf_counter() >= granted.until:
-                granted.is_cut = True
-                return
+            return None
+        before = len(granted.counts)
+        is_filtered = wish.wanted is not None and key.topic_id == self._topic.topic_id  # what is tried again was wanted before
+        for piece in stock.take(max(most, _ENTRIES) if is_filtered else most, following):
+            reached = self._give_piece(stock, piece, before + most, wish.wanted if is_filtered else None)
+            if reached < piece.end:
+                stock.put_back(reached, piece.end)
+                break
+        return len(granted.counts) - before
 
-    def _pass_by(self, stock: Stock, wanted: Filter, tick: Tick) -> None:
-        """Entries tell that the next messages are of no interest: they are done without being read."""
-        if stock.again or not wanted.narrows:
-            return
-        entries = self._store.read_entries_if_hot(stock.key, stock.frontier, _LOOKED_AT)
-        passed = 0 if entries is None else count_unwanted(entries, wanted)
-        if passed:
-            tick.done(stock.key, stock.frontier, stock.frontier + passed)
-            stock.skipped_to(stock.frontier + passed)
-
-    def _grant_piece(self, stock: Stock, piece: Piece, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> int:
-        """Give out what can be had of a piece; returns how far that was."""
+    def _give_piece(self, stock: Stock, piece: Piece, until: int, wanted: Filter | None) -> int:
+        """Give out what can be had of a piece, until so many messages were; returns how far that was."""
+        granted, key = self.granted, stock.key
         reached = piece.begin
-        while reached < piece.end:
-            room = max(0, wish.max_bytes - granted.size)
+        while reached < piece.end and len(granted.counts) < until:
+            if wanted is not None:
+                if granted.looked_far_enough:
+                    return reached
+                skipped = self._skip(key, reached, piece.end, wanted)
+                if skipped > reached:
+                    reached = skipped
+                    continue
+            room = max(0, self._wish.max_bytes - granted.size)
+            most = min(piece.end - reached, until - len(granted.counts) if wanted is None else _RECORDS)
             try:
-                chunk = self._chunks.at((self.group, stock.key), reached, piece.end - reached, room, self.topic.ttl_ms)
+                chunk = self._chunks.at((self._group, key), reached, most, room, self._topic.ttl_ms)
             except CorruptStoreError as error:
                 # What is damaged is never served: somebody is told, and the others go on behind it.
-                _LOG.error("offset %d of queue %d: %s", reached, stock.key.queue_id, error)
-                tick.done(stock.key, reached, reached + 1)
+                _LOG.error("offset %d of queue %d: %s", reached, key.queue_id, error)
+                self._tick.done(key, reached, reached + 1)
                 granted.trouble = error
                 return reached + 1
             if chunk is None or chunk.end <= reached:
                 return reached
-            end = chunk.fitting(reached, min(piece.end, chunk.end), room)
+            end = min(reached + most, chunk.end)
+            if wanted is None:
+                end = max(chunk.fitting(reached, end, room), reached if granted.counts else reached + 1)  # one at least
+                runs = [(reached, end)]
+            else:
+                runs, end = self._choose(chunk, key, (reached, end), wanted, until - len(granted.counts))
             if end == reached:
-                if granted.counts:
-                    return reached
-                end = reached + 1  # one at least
-            self._give(stock, chunk, Piece(reached, end, piece.tries), wish, tick, burials, granted)
+                return reached
+            self._give(stock, chunk, runs, piece.tries)
             reached = end
         return reached
 
-    def _give(self, stock: Stock, chunk: Chunk, piece: Piece, wish: Wish, tick: Tick, burials: list[Burial], granted: Granted) -> None:
-        expired = chunk.is_expired(piece.begin, piece.end, wish.now)
-        runs = [(piece.begin, piece.end)]
-        if expired is not None:
-            runs = runs_of((~expired).tolist(), piece.begin)
-            self._bury(chunk, stock.key, runs_of(expired.tolist(), piece.begin), piece.tries, DeadReason.TTL_EXPIRED, burials)
-        if wish.wanted is not None and stock.key.topic_id == self.topic_id:
-            runs, passed = choose(chunk, runs, wish.wanted)
-            for run in passed:
-                tick.done(stock.key, *run)
-        if piece.tries or stock.key.topic_id == self.topic_id:
-            counted: list[tuple[Run, int]] = [(run, piece.tries) for run in runs]
+    def _skip(self, key: QueueKey, begin: int, end: int, wanted: Filter) -> int:
+        """Pass over what the queue's entries alone say is not wanted: it is done. Returns where that ends."""
+        if not wanted.narrows:
+            return begin
+        entries = self._store.read_entries_if_hot(key, begin, min(end - begin, _ENTRIES))
+        if entries is None or not entries.size:
+            return begin
+        marks = wanted.candidates(entries)
+        skipped = int(marks.argmax()) if marks.any() else int(entries.size)
+        if skipped:
+            self._tick.done(key, begin, begin + skipped)
+            self.granted.is_looking = True
+        return begin + skipped
+
+    def _choose(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter, most: int) -> tuple[list[Run], int]:
+        """The runs of up to so many messages that a filter lets through, and how far it came; what it does not want is done."""
+        begin, end = run
+        marks = wanted.candidates(chunk.columns.header[begin - chunk.first : end - chunk.first]).tolist()
+        room = self._wish.max_bytes - self.granted.size
+        accepted: list[bool] = []
+        found = 0
+        for offset, mark in enumerate(marks, begin):
+            record = chunk.view(offset, offset + 1)
+            is_wanted = mark and wanted.accepts(RecordView(record))
+            if is_wanted:
+                room -= len(record)
+                if found == most or (room < 0 and (found or self.granted.counts)):
+                    break
+                found += 1
+            accepted.append(is_wanted)
+        self.granted.is_looking = True
+        runs = _runs_of(accepted, begin)
+        reached = begin + len(accepted)
+        for done_from, done_to in RunSet(runs).without(begin, reached):
+            self._tick.done(key, done_from, done_to)
+        return runs, reached
+
+    def _give(self, stock: Stock, chunk: Chunk, runs: list[Run], tries: int) -> None:
+        wish, granted = self._wish, self.granted
+        if chunk.expire_at is not None:
+            runs = [alive for run in runs for alive in self._alive_of(chunk, stock.key, run, tries)]
+        if tries or stock.key.topic_id == self._topic.topic_id:
+            counted: list[tuple[Run, int]] = [(run, tries) for run in runs]
         else:  # tried before it came to this queue
             counted = [each for run in runs for each in _by_count(run, chunk)]
         for (begin, end), count in counted:
             if count > wish.max_retries:
-                self._bury(chunk, stock.key, [(begin, end)], count, DeadReason.MAX_RETRY, burials)
+                self._bury(chunk, stock.key, (begin, end), count, DeadReason.MAX_RETRY)
                 continue
             lease = Lease(begin, end, wish.token, wish.deadline, count + 1)
-            tick.granted(stock.key, [lease])
+            self._tick.granted(stock.key, [lease])
             stock.granted(end - begin)
             view = chunk.view(begin, end)
             granted.pieces.append(view)
@@ -280,11 +191,31 @@ class TopicStock:
             granted.counts += [count + 1] * (end - begin)
             granted.leases.append((stock, lease))
 
-    def _bury(self, chunk: Chunk, key: QueueKey, runs: list[Run], count: int, reason: DeadReason, burials: list[Burial]) -> None:
-        for begin, end in runs:
-            for offset in range(begin, end):
-                record = chunk.view(offset, offset + 1)
-                burials.append(Burial(record, self.topic_id, key, offset, self.group, count, reason))
+    def _alive_of(self, chunk: Chunk, key: QueueKey, run: Run, tries: int) -> list[Run]:
+        """The runs of messages that are not too old; the others are buried."""
+        expired = chunk.is_expired(*run, self._wish.now)
+        if expired is None:
+            return [run]
+        for dead in _runs_of(expired.tolist(), run[0]):
+            self._bury(chunk, key, dead, tries, DeadReason.TTL_EXPIRED)
+        return _runs_of((~expired).tolist(), run[0])
+
+    def _bury(self, chunk: Chunk, key: QueueKey, run: Run, tries: int, reason: DeadReason) -> None:
+        topic_id = self._topic.topic_id
+        for offset in range(*run):
+            self._burials.append(Burial(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
+
+
+def _runs_of(chosen: list[bool], first: int) -> list[Run]:
+    """The runs of offsets, from ``first`` on, that are chosen."""
+    runs: list[Run] = []
+    at = first
+    for is_chosen, group in groupby(chosen):
+        end = at + len(list(group))
+        if is_chosen:
+            runs.append((at, end))
+        at = end
+    return runs
 
 
 def _by_count(run: Run, chunk: Chunk) -> Iterator[tuple[Run, int]]:

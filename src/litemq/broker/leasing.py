@@ -21,9 +21,10 @@ from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letters import Burial, letters_of
 from litemq.broker.delivery import Stock
 from litemq.broker.filters import parse_filter
-from litemq.broker.granting import Granted, TopicStock, Wish
+from litemq.broker.granting import Granted, Wish
 from litemq.broker.lease_tick import Tick
 from litemq.broker.settling import Settlement
+from litemq.broker.topic_stock import TopicStock
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, OffsetOutOfRangeError, OverloadedError, StorageError
 from litemq.net.frame import Frame
@@ -49,7 +50,7 @@ def _new_token() -> int:
 class _Want:
     """One request for messages that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "is_looking", "max_bytes", "max_messages", "request", "timer", "wait_ms", "wanted")
+    __slots__ = ("caller", "frame", "max_bytes", "max_messages", "request", "timer", "wait_ms", "wanted")
 
     def __init__(self, caller: Caller, frame: Frame, request: LeaseRequest, limits: BrokerLimits) -> None:
         self.caller = caller
@@ -59,7 +60,6 @@ class _Want:
         self.max_bytes = min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes)
         self.wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
         self.wanted = parse_filter(request.filter, is_sql=request.filter_is_sql)
-        self.is_looking = False  # its filter has not seen everything yet
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -253,15 +253,13 @@ class Leasing:
             # A millisecond more: the time of now was cut to a whole one, and no lease ends early.
             wish = Wish(room, want.max_bytes, request.max_retries, _new_token(), now + request.lease_ms + 1, now, want.wanted)
             given = stock.grant(wish, tick, burials)
-            want.is_looking = given.is_cut
             if given.counts or given.trouble is not None:
                 in_flight += len(given.counts)
                 served.append((want, wish, given))
                 for of_queue, lease in given.leases:
                     self._watch(stock, of_queue, lease)
-            elif given.is_cut:
-                self._loop.call_soon(self._turn, of_topic)  # it goes on looking when others had their turn
-                break
+            elif given.looked_far_enough:
+                self._turn(of_topic)  # after the others
             elif want.wanted is None:
                 break  # there is nothing for those behind it, either
         return served
@@ -281,13 +279,14 @@ class Leasing:
         """Those who were given nothing wait for as long as they want to; what is on its way is waited for anyway."""
         if not of_topic.waiting:
             return
-        is_reading = of_topic.stock.is_reading
+        turn = self._turns.get(of_topic.stock.group)
+        is_at_it = of_topic.stock.is_reading or (turn is not None and of_topic in turn.topics)
         for want in list(of_topic.waiting):
             if want.timer is None and want.wait_ms:
                 want.timer = self._loop.call_later(want.wait_ms / 1000, self._give_up, want)
-            elif want.timer is None and not is_reading and not want.is_looking:
+            elif want.timer is None and not is_at_it:
                 self._give_up(want)
-        if of_topic.waiting and not is_reading and of_topic.stock.has_unread and self._store.confirm_offset < self._store.log_end:
+        if of_topic.waiting and not is_at_it and of_topic.stock.has_unread and self._store.confirm_offset < self._store.log_end:
             self._look_when_confirmed(of_topic, self._store.log_end)  # written, and not safe yet: nobody will say that it has grown
 
     def _confirmed(self, of_topic: _Topic, failure: LiteMQError | None) -> None:

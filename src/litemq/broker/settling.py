@@ -8,8 +8,8 @@ from typing import Final
 from litemq.broker.caller import Caller
 from litemq.broker.dead_letters import Burial, log_offset_of
 from litemq.broker.delivery import Stock
-from litemq.broker.granting import TopicStock
 from litemq.broker.lease_tick import Tick
+from litemq.broker.topic_stock import TopicStock
 from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError
 from litemq.format.runs import Run, unpack_runs
 from litemq.net.frame import Frame
@@ -125,6 +125,7 @@ class Settled(Settlement):
         elif of_queue.is_done(offset):
             return  # said twice, since the answer was lost
         else:
+            of_queue.settle_unleased(offset)
             count = max(1, failed.count)
         if failed.is_final or count > failed.max_retries:
             burials.append(
