@@ -37,6 +37,8 @@ _LEAST_PULLED: Final = 64 << 10
 class Feed(AsyncIterator[Message]):
     """What a consumer and a reader have in common. It begins with the first message that is asked for."""
 
+    at_once = 256  # messages that a synchronous client takes over together, and then has for itself
+
     def __init__(self, backend: Backend, topic: str, config: ClientConfig, serializers: Serializers, *, group: str, settles: bool) -> None:
         self.topic = topic
         self._backend = backend
