@@ -44,6 +44,7 @@ from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
 from litemq.client.dead_letters import DeadLetters, Reasons
 from litemq.client.error_groups import ErrorGroup
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start

@@ -32,7 +32,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── NotGroupMemberError
     │   ├── OffsetExpiredError
     │   ├── LeaseLostError
-    │   └── BacklogFullError
+    │   ├── BacklogFullError
+    │   └── GroupBusyError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -66,6 +67,7 @@ __all__ = [
     "CorruptStoreError",
     "DiskFullError",
     "FilterSyntaxError",
+    "GroupBusyError",
     "HandlerStuckError",
     "HandlerTimeoutError",
     "InvalidArgumentError",
@@ -343,6 +345,12 @@ class BacklogFullError(BrokerError):
 
     code = 48
     retriable = True
+
+
+class GroupBusyError(BrokerError):
+    """A group's offsets cannot be set while somebody reads for it. Stop its consumers, or say ``force``: they lose their places and begin anew."""
+
+    code = 49
 
 
 class ClientError(LiteMQError):

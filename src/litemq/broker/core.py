@@ -18,6 +18,7 @@ from litemq.broker.alarms import Alarms
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letter_requests import DeadLetterRequests
+from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
 from litemq.broker.lease_requests import LeaseRequests
@@ -104,7 +105,8 @@ class Broker:
         self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         self._visitors = Visitors(clock)
-        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, lambda _group: False), self._in_background)
+        is_paused = store.state.delivery.groups.is_paused
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
         self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
@@ -120,6 +122,7 @@ class Broker:
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
             **why_requests.handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
@@ -171,6 +174,10 @@ class Broker:
         self._pulling.grown(keys, end)
         self._leasing.grown(keys, end)
         self._trace.grown(keys, end)
+
+    def _group_changed(self, group: str) -> None:
+        self._pulling.resumed(group)
+        self._leasing.changed(group)
 
     def _tried_again(self, group: str, key: QueueKey, end: int) -> None:
         self.groups.add_retry_queue(group, key)

@@ -92,6 +92,7 @@ class GroupRequests:
             version=member.version,
             queues=queues,
             release=membership.unwanted(member.name),
+            reset_id=self._store.state.delivery.groups.reset_id(group),
             session_timeout_ms=member.timeout_ns // 1_000_000,
         )
 

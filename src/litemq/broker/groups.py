@@ -89,6 +89,10 @@ class Groups:
         """All groups with members, and what they read."""
         return iter(self._places)
 
+    def caller_of(self, member: Member) -> Caller | None:
+        """A member's connection, if it has one now."""
+        return self._callers.get(member.session)
+
     # Coming, staying, going ---------------------------------------------------------------------------------------------------
 
     def join(

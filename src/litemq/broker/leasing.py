@@ -240,7 +240,9 @@ class Leasing:
     def _serve(self, of_topic: _Topic, tick: Tick, burials: list[Burial], now: int) -> list[tuple[_Want, Wish, Granted]]:
         """Give those who wait what there is, the first first."""
         stock = of_topic.stock
-        served = []
+        served: list[tuple[_Want, Wish, Granted]] = []
+        if self._store.state.delivery.groups.is_paused(stock.group):
+            return served
         in_flight = stock.in_flight
         for want in list(of_topic.waiting):
             if not want.caller.has_room:
@@ -357,6 +359,13 @@ class Leasing:
                 of_topic = self._topics.get((of_group.group, of_group.topic_id))
                 if of_topic is not None and of_topic.waiting:
                     self._turn(of_topic)
+
+    def changed(self, group: str) -> None:
+        """A group's offsets were set, or it is paused no longer: everything is looked at anew."""
+        for (name, _), of_topic in self._topics.items():
+            if name == group:
+                of_topic.stock.forget()
+                self._turn(of_topic)
 
     def gone(self, caller: Caller) -> None:
         """Nobody waits for the answers any more."""

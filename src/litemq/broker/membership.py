@@ -155,6 +155,11 @@ class Membership:
     # What members are told ----------------------------------------------------------------------------------------------------
 
     @property
+    def queues(self) -> tuple[QueueKey, ...]:
+        """All that there are."""
+        return self._queues
+
+    @property
     def next_end_ns(self) -> int | None:
         """When to look next: a session ends then, if its member stays silent, or all have come back who will."""
         ends = [member.until_ns for member in self.members.values()]

@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 class _Pull:
     """One request that has not been answered yet."""
 
-    __slots__ = ("caller", "frame", "generation", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
+    __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class _Pull:
         max_bytes: int,
         wanted: Filter | None,
         generation: int = 0,
+        group: str = "",
     ) -> None:
         self.caller = caller
         self.frame = frame
@@ -62,6 +63,7 @@ class _Pull:
         self.max_bytes = max_bytes
         self.wanted = wanted
         self.generation = generation
+        self.group = group
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -101,6 +103,7 @@ class Pulling:
             min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
             parse_filter(request.filter, is_sql=request.filter_is_sql),
             request.generation,
+            request.group,
         )
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
@@ -115,6 +118,8 @@ class Pulling:
 
     def _try(self, pull: _Pull) -> bool:
         """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
+            return False
         if not pull.caller.has_room:
             self._forget(pull)
             pull.caller.when_room(lambda: self._try_again(pull))
@@ -242,6 +247,12 @@ class Pulling:
                         self._try(pull)
 
         self._store.when_confirmed(end, confirmed)
+
+    def resumed(self, group: str) -> None:
+        """A group is paused no longer: those who wait for it look again."""
+        for pulls in list(self._waiting.values()):
+            for pull in [pull for pull in pulls if pull.group == group]:
+                self._try(pull)
 
     def withdraw(self, key: QueueKey, generation: int) -> None:
         """A queue has another owner, or none: what the former one waits for would be read twice."""

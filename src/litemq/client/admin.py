@@ -1,13 +1,14 @@
-"""Looking after topics and brokers: ``mq.admin``."""
+"""Looking after topics, groups and brokers: ``mq.admin``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from litemq.client.backend import Backend, BrokerFact, TopicFact, WhyFact
 from litemq.client.config import ClientConfig
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.messages import Message
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
@@ -17,6 +18,9 @@ from litemq.errors import InvalidArgumentError
 from litemq.types import Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
+
+
+_MOST_OFFSET: Final = 1 << 62
 
 
 class AsyncAdmin:
@@ -104,6 +108,68 @@ class AsyncAdmin:
             (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
             for queue in fact.queues
         }
+
+    # Groups -------------------------------------------------------------------------------------------------------------------
+
+    async def groups(self) -> list[GroupSummary]:
+        """All groups, with what they have left to do."""
+        return await self._backend.groups()
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """How far a group has come in each queue, who reads for it, and by what its offsets were set."""
+        fact = await self._backend.describe_group(check_name(group_id, "group"))
+        if fact is None:
+            raise InvalidArgumentError(f"there is no group {group_id!r}: `litemq group list` shows all")
+        return fact
+
+    async def plan_reset(
+        self,
+        topic: str,
+        group_id: str,
+        *,
+        to: Literal["earliest", "latest"] | None = None,
+        time: datetime | None = None,
+        offset: int | None = None,
+        shift: int | None = None,
+    ) -> ResetPlan:
+        """What setting a group's offsets would do: ``to`` the oldest or the next message, to those stored at a ``time`` or later, to an
+        ``offset``, or ``shift`` messages on from where the group is (below 0: back). Nothing is changed."""
+        wishes = {"to": to, "timestamp": None if time is None else to_ms(time, "time"), "offset": offset, "shift": shift}
+        given = {name: value for name, value in wishes.items() if value is not None}
+        if len(given) != 1:
+            raise InvalidArgumentError("choose one of to='earliest', to='latest', time=, offset= and shift=")
+        ((name, value),) = given.items()
+        if isinstance(value, str):
+            name, value = value, 0
+        if not isinstance(value, int) or isinstance(value, bool) or not -_MOST_OFFSET < value < _MOST_OFFSET:
+            raise InvalidArgumentError(f"{name}={value!r}: choose a whole number")
+        return await self._backend.plan_reset(check_name(topic), check_name(group_id, "group"), name, value)
+
+    async def reset(self, plan: ResetPlan, *, force: bool = False) -> ResetPlan:
+        """Do what a plan says. While somebody reads for the group it is refused, unless forced: then consumers begin anew from there."""
+        return await self._backend.reset(plan, force=force)
+
+    async def plan_undo(self, topic: str, group_id: str, *, reset_id: str = "") -> ResetPlan:
+        """What taking back a reset would do; without an id, that of the latest one."""
+        return await self._backend.undo_reset(check_name(topic), check_name(group_id, "group"), reset_id, dry_run=True, force=False)
+
+    async def undo_reset(self, topic: str, group_id: str, *, reset_id: str = "", force: bool = False) -> ResetPlan:
+        """Take back a reset: the offsets are again as they were before it. What this returns can be undone, too."""
+        return await self._backend.undo_reset(check_name(topic), check_name(group_id, "group"), reset_id, dry_run=False, force=force)
+
+    async def pause_group(self, group_id: str) -> None:
+        """Give a group no more messages, until it is resumed; what its consumers have fetched already is still handled."""
+        await self.describe_group(group_id)
+        await self._backend.pause_group(group_id, paused=True)
+
+    async def resume_group(self, group_id: str) -> None:
+        """Let a paused group go on."""
+        await self._backend.pause_group(check_name(group_id, "group"), paused=False)
+
+    async def delete_group(self, group_id: str) -> None:
+        """Forget a group: its offsets, its failed tries that wait, its resets. Refused while somebody reads for it."""
+        await self.describe_group(group_id)
+        await self._backend.delete_group(group_id)
 
     async def dead_letter_topics(self) -> dict[str, int]:
         """The topics that have dead letters, and how many."""

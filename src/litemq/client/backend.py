@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from litemq.client.dead_letter_backend import DeadLetterBackend
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
@@ -247,6 +248,36 @@ class Backend(Protocol):
 
     async def find(self, topic: str, key: str, most: int) -> list[tuple[str, bytes]]:
         """The stored records with a key or message id, by broker."""
+        ...
+
+    # Looking after groups
+
+    async def groups(self) -> list[GroupSummary]:
+        """The groups of all brokers that are alive."""
+        ...
+
+    async def describe_group(self, group: str) -> GroupDescription | None:
+        """A group on all brokers that are alive; ``None`` where none knows it."""
+        ...
+
+    async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
+        """What setting a group's offsets would do."""
+        ...
+
+    async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
+        """Do what a plan says."""
+        ...
+
+    async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
+        """Take a reset back, or only say what that would do."""
+        ...
+
+    async def pause_group(self, group: str, *, paused: bool) -> None:
+        """Give a group nothing, or let it go on."""
+        ...
+
+    async def delete_group(self, group: str) -> None:
+        """Forget a group, on all brokers that are alive."""
         ...
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:

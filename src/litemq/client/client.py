@@ -25,6 +25,7 @@ from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
 from litemq.client.dead_letters import DeadLetters, Reasons
 from litemq.client.error_groups import ErrorGroup
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.reader import Reader, Start
@@ -369,6 +370,52 @@ class Admin:
     def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
+
+    def groups(self) -> list[GroupSummary]:
+        """All groups, with what they have left to do."""
+        return self._thread.run(self._wrapped.groups())
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """How far a group has come in each queue, who reads for it, and by what its offsets were set."""
+        return self._thread.run(self._wrapped.describe_group(group_id))
+
+    def plan_reset(
+        self,
+        topic: str,
+        group_id: str,
+        *,
+        to: Literal["earliest", "latest"] | None = None,
+        time: datetime | None = None,
+        offset: int | None = None,
+        shift: int | None = None,
+    ) -> ResetPlan:
+        """What setting a group's offsets would do: ``to`` the oldest or the next message, to those stored at a ``time`` or later, to an
+        ``offset``, or ``shift`` messages on from where the group is (below 0: back). Nothing is changed."""
+        return self._thread.run(self._wrapped.plan_reset(topic, group_id, to=to, time=time, offset=offset, shift=shift))
+
+    def reset(self, plan: ResetPlan, *, force: bool = False) -> ResetPlan:
+        """Do what a plan says. While somebody reads for the group it is refused, unless forced: then consumers begin anew from there."""
+        return self._thread.run(self._wrapped.reset(plan, force=force))
+
+    def plan_undo(self, topic: str, group_id: str, *, reset_id: str = "") -> ResetPlan:
+        """What taking back a reset would do; without an id, that of the latest one."""
+        return self._thread.run(self._wrapped.plan_undo(topic, group_id, reset_id=reset_id))
+
+    def undo_reset(self, topic: str, group_id: str, *, reset_id: str = "", force: bool = False) -> ResetPlan:
+        """Take back a reset: the offsets are again as they were before it. What this returns can be undone, too."""
+        return self._thread.run(self._wrapped.undo_reset(topic, group_id, reset_id=reset_id, force=force))
+
+    def pause_group(self, group_id: str) -> None:
+        """Give a group no more messages, until it is resumed; what its consumers have fetched already is still handled."""
+        self._thread.run(self._wrapped.pause_group(group_id))
+
+    def resume_group(self, group_id: str) -> None:
+        """Let a paused group go on."""
+        self._thread.run(self._wrapped.resume_group(group_id))
+
+    def delete_group(self, group_id: str) -> None:
+        """Forget a group: its offsets, its failed tries that wait, its resets. Refused while somebody reads for it."""
+        self._thread.run(self._wrapped.delete_group(group_id))
 
     def dead_letter_topics(self) -> dict[str, int]:
         """The topics that have dead letters, and how many."""

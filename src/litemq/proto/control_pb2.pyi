@@ -327,18 +327,22 @@ class GroupChanged(_message.Message):
     def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
 
 class OffsetsReset(_message.Message):
-    __slots__ = ("group", "reset_id", "before", "after", "undoes")
+    __slots__ = ("group", "reset_id", "before", "after", "undoes", "number", "at")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     RESET_ID_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     UNDOES_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
     group: str
     reset_id: str
     before: _containers.RepeatedCompositeFieldContainer[GroupOffset]
     after: _containers.RepeatedCompositeFieldContainer[GroupOffset]
     undoes: str
-    def __init__(self, group: _Optional[str] = ..., reset_id: _Optional[str] = ..., before: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., undoes: _Optional[str] = ...) -> None: ...
+    number: int
+    at: int
+    def __init__(self, group: _Optional[str] = ..., reset_id: _Optional[str] = ..., before: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., undoes: _Optional[str] = ..., number: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
 
 class TimerEnded(_message.Message):
     __slots__ = ("pending", "due", "size")

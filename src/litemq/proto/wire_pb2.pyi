@@ -28,6 +28,13 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELETE_TOPIC: _ClassVar[Opcode]
     DESCRIBE_TOPIC: _ClassVar[Opcode]
     LIST_TOPICS: _ClassVar[Opcode]
+    DESCRIBE_GROUP: _ClassVar[Opcode]
+    LIST_GROUPS: _ClassVar[Opcode]
+    PLAN_RESET: _ClassVar[Opcode]
+    RESET: _ClassVar[Opcode]
+    UNDO_RESET: _ClassVar[Opcode]
+    PAUSE_GROUP: _ClassVar[Opcode]
+    DELETE_GROUP: _ClassVar[Opcode]
     ALTER_TOPIC: _ClassVar[Opcode]
     LIST_DEAD_TOPICS: _ClassVar[Opcode]
     LIST_DEAD_LETTERS: _ClassVar[Opcode]
@@ -60,6 +67,13 @@ CREATE_TOPIC: Opcode
 DELETE_TOPIC: Opcode
 DESCRIBE_TOPIC: Opcode
 LIST_TOPICS: Opcode
+DESCRIBE_GROUP: Opcode
+LIST_GROUPS: Opcode
+PLAN_RESET: Opcode
+RESET: Opcode
+UNDO_RESET: Opcode
+PAUSE_GROUP: Opcode
+DELETE_GROUP: Opcode
 ALTER_TOPIC: Opcode
 LIST_DEAD_TOPICS: Opcode
 LIST_DEAD_LETTERS: Opcode
@@ -417,6 +431,166 @@ class ExtendRequest(_message.Message):
     lease_ms: int
     leases: _containers.RepeatedCompositeFieldContainer[Leased]
     def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., lease_ms: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[Leased, _Mapping]]] = ...) -> None: ...
+
+class GroupRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class GroupAnswer(_message.Message):
+    __slots__ = ("known", "paused", "queues", "members", "resets", "waiting_tries")
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_TRIES_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    paused: bool
+    queues: _containers.RepeatedCompositeFieldContainer[GroupQueueState]
+    members: _containers.RepeatedCompositeFieldContainer[GroupMember]
+    resets: _containers.RepeatedCompositeFieldContainer[GroupReset]
+    waiting_tries: int
+    def __init__(self, known: _Optional[bool] = ..., paused: _Optional[bool] = ..., queues: _Optional[_Iterable[_Union[GroupQueueState, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., resets: _Optional[_Iterable[_Union[GroupReset, _Mapping]]] = ..., waiting_tries: _Optional[int] = ...) -> None: ...
+
+class GroupQueueState(_message.Message):
+    __slots__ = ("topic", "range", "is_retry", "committed", "lag", "in_flight", "member", "oldest")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    IS_RETRY_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    range: QueueRange
+    is_retry: bool
+    committed: int
+    lag: int
+    in_flight: int
+    member: str
+    oldest: int
+    def __init__(self, topic: _Optional[str] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., is_retry: _Optional[bool] = ..., committed: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., member: _Optional[str] = ..., oldest: _Optional[int] = ...) -> None: ...
+
+class GroupMember(_message.Message):
+    __slots__ = ("member", "peer", "topic", "queues", "zone", "is_connected")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    IS_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    peer: str
+    topic: str
+    queues: int
+    zone: str
+    is_connected: bool
+    def __init__(self, member: _Optional[str] = ..., peer: _Optional[str] = ..., topic: _Optional[str] = ..., queues: _Optional[int] = ..., zone: _Optional[str] = ..., is_connected: _Optional[bool] = ...) -> None: ...
+
+class GroupReset(_message.Message):
+    __slots__ = ("reset_id", "undoes", "at", "queues")
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    UNDOES_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    reset_id: str
+    undoes: str
+    at: int
+    queues: int
+    def __init__(self, reset_id: _Optional[str] = ..., undoes: _Optional[str] = ..., at: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class GroupsAnswer(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupSummary]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupSummary, _Mapping]]] = ...) -> None: ...
+
+class GroupSummary(_message.Message):
+    __slots__ = ("group", "paused", "members", "lag", "topics")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    paused: bool
+    members: int
+    lag: int
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., members: _Optional[int] = ..., lag: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ResetRequest(_message.Message):
+    __slots__ = ("group", "topic", "to", "value", "queue_ids", "planned", "reset_id", "force")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    to: str
+    value: int
+    queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    planned: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    reset_id: str
+    force: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., to: _Optional[str] = ..., value: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., planned: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., reset_id: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+
+class UndoRequest(_message.Message):
+    __slots__ = ("group", "topic", "reset_id", "undo_id", "dry_run", "force")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    UNDO_ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    reset_id: str
+    undo_id: str
+    dry_run: bool
+    force: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., reset_id: _Optional[str] = ..., undo_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., force: _Optional[bool] = ...) -> None: ...
+
+class ResetAnswer(_message.Message):
+    __slots__ = ("reset_id", "steps", "members", "in_flight")
+    RESET_ID_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    reset_id: str
+    steps: _containers.RepeatedCompositeFieldContainer[ResetStep]
+    members: int
+    in_flight: int
+    def __init__(self, reset_id: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[ResetStep, _Mapping]]] = ..., members: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
+
+class ResetStep(_message.Message):
+    __slots__ = ("queue_id", "before", "after", "least", "next")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LEAST_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    before: int
+    after: int
+    least: int
+    next: int
+    def __init__(self, queue_id: _Optional[int] = ..., before: _Optional[int] = ..., after: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+
+class PauseRequest(_message.Message):
+    __slots__ = ("group", "paused")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    paused: bool
+    def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
 
 class OffsetAtTimeRequest(_message.Message):
     __slots__ = ("topic", "queue_id", "store_timestamp")

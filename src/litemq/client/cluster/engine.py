@@ -25,9 +25,11 @@ from litemq.client.backend import (
 from litemq.client.channel import Answer, Connect
 from litemq.client.cluster import settling
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
+from litemq.client.cluster.groups import GroupsOfBrokers
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
 from litemq.client.config import ClientConfig
+from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.member import Joining
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
@@ -84,6 +86,7 @@ class ClusterEngine:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._links: dict[tuple[str, int], Link] = {}
         self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
+        self._groups = GroupsOfBrokers(self._ask)
         self._producer: Producer | None = None
         self._following: asyncio.Task[None] | None = None
         self.post: Post = _not_open
@@ -379,6 +382,32 @@ class ClusterEngine:
         header = FindRequest(topic=topic, key=key, most=most).SerializeToString()
         answers = await asyncio.gather(*(self._link(place.name).request(Opcode.FIND, header) for place in route.brokers))
         return [(place.name, answer.attachment) for place, answer in zip(route.brokers, answers, strict=True)]
+
+    # Looking after groups -----------------------------------------------------------------------------------------------------
+
+    async def _of_topic(self, topic: str) -> list[str]:
+        return [place.name for place in (await self.route(topic)).brokers]
+
+    async def groups(self) -> list[GroupSummary]:
+        return await self._groups.summaries(await self._alive())
+
+    async def describe_group(self, group: str) -> GroupDescription | None:
+        return await self._groups.describe(await self._alive(), group)
+
+    async def plan_reset(self, topic: str, group: str, to: str, value: int) -> ResetPlan:
+        return await self._groups.plan(await self._of_topic(topic), topic, group, to, value)
+
+    async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
+        return await self._groups.reset(plan, force=force)
+
+    async def undo_reset(self, topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
+        return await self._groups.undo(await self._of_topic(topic), topic, group, reset_id, dry_run=dry_run, force=force)
+
+    async def pause_group(self, group: str, *, paused: bool) -> None:
+        await self._groups.pause(await self._alive(), group, paused=paused)
+
+    async def delete_group(self, group: str) -> None:
+        await self._groups.delete(await self._alive(), group)
 
     async def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp: int) -> int:
         request = OffsetAtTimeRequest(topic=topic, queue_id=queue_id, store_timestamp=store_timestamp)

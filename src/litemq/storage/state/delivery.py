@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, Self
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.dead_letters import DeadLetters
+from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.timers import PendingTotals
 from litemq.storage.state.tries import Tries
@@ -71,9 +72,10 @@ class Delivery:
         self.tries = Tries()
         self.dead_letters = DeadLetters()
         self.timers = PendingTotals()
+        self.groups = GroupFacts()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -107,4 +109,5 @@ class Delivery:
         other.tries = self.tries.copy()
         other.dead_letters = self.dead_letters.copy()
         other.timers = self.timers.copy()
+        other.groups = self.groups.copy()
         return other

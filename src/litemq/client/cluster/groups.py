@@ -1,0 +1,133 @@
+"""Looking after groups on all brokers: each knows its own queues, and what they say is put together here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from google.protobuf.message import Message as WireMessage
+
+from litemq.client.group_facts import GroupDescription, GroupQueue, GroupSummary, MemberFact, ResetFact, ResetPlan, ResetStep
+from litemq.client.identity import new_suffix
+from litemq.errors import InvalidArgumentError
+from litemq.proto.wire_pb2 import (
+    Empty,
+    GroupAnswer,
+    GroupRequest,
+    GroupsAnswer,
+    Opcode,
+    PauseRequest,
+    QueueOffset,
+    ResetAnswer,
+    ResetRequest,
+    UndoRequest,
+)
+
+__all__ = ["GroupsOfBrokers"]
+
+Ask = Callable[[str, int, WireMessage], Awaitable[bytes]]
+
+
+class GroupsOfBrokers:
+    """``ask`` puts a request to one broker."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def _ask_all(self, brokers: Sequence[str], opcode: int, request: WireMessage) -> list[tuple[str, bytes]]:
+        answers = await asyncio.gather(*(self._ask(broker, opcode, request) for broker in brokers))
+        return list(zip(brokers, answers, strict=True))
+
+    async def summaries(self, brokers: Sequence[str]) -> list[GroupSummary]:
+        """All groups. A consumer is a member on each broker: it is counted where there are most."""
+        found: dict[str, GroupSummary] = {}
+        for _, answer in await self._ask_all(brokers, Opcode.LIST_GROUPS, Empty()):
+            for told in GroupsAnswer.FromString(answer).groups:
+                known = found.get(told.group, GroupSummary(told.group, False, 0, 0, ()))
+                topics = tuple(sorted({*known.topics, *told.topics}))
+                found[told.group] = GroupSummary(
+                    told.group, known.paused or told.paused, max(known.members, told.members), known.lag + told.lag, topics
+                )
+        return [found[group] for group in sorted(found)]
+
+    async def describe(self, brokers: Sequence[str], group: str) -> GroupDescription | None:
+        """One group; ``None`` where no broker knows it."""
+        is_known = paused = False
+        queues: list[GroupQueue] = []
+        members: list[MemberFact] = []
+        resets: dict[str, ResetFact] = {}
+        tries = 0
+        for broker, header in await self._ask_all(brokers, Opcode.DESCRIBE_GROUP, GroupRequest(group=group)):
+            answer = GroupAnswer.FromString(header)
+            is_known, paused, tries = is_known or answer.known, paused or answer.paused, tries + answer.waiting_tries
+            queues += [
+                GroupQueue(
+                    *(broker, told.topic, told.range.queue_id, told.is_retry, told.committed, told.range.next),
+                    *(told.lag, told.in_flight, told.member, told.oldest),
+                )
+                for told in answer.queues
+            ]
+            members += [
+                MemberFact(broker, told.topic, told.member, told.peer, told.queues, told.zone, told.is_connected) for told in answer.members
+            ]
+            for reset in answer.resets:
+                known = resets.get(reset.reset_id)
+                resets[reset.reset_id] = ResetFact(reset.reset_id, reset.at, reset.undoes, reset.queues + (known.queues if known else 0))
+        if not is_known:
+            return None
+        queues.sort(key=lambda queue: (queue.topic, queue.is_retry, queue.broker, queue.queue_id))
+        by_time = tuple(sorted(resets.values(), key=lambda reset: (reset.at, reset.reset_id)))
+        return GroupDescription(group, paused, tuple(queues), tuple(members), by_time, tries)
+
+    async def plan(self, brokers: Sequence[str], topic: str, group: str, to: str, value: int) -> ResetPlan:
+        """What a reset would do."""
+        request = ResetRequest(group=group, topic=topic, to=to, value=value)
+        return _plan(topic, group, "", await self._ask_all(brokers, Opcode.PLAN_RESET, request))
+
+    async def reset(self, plan: ResetPlan, *, force: bool) -> ResetPlan:
+        """Do it, on one broker after another: where one refuses, those behind it are left as they are."""
+        reset_id = plan.reset_id or f"r-{new_suffix()}"
+        planned: dict[str, list[QueueOffset]] = defaultdict(list)
+        for step in plan.steps:
+            planned[step.broker].append(QueueOffset(queue_id=step.queue_id, offset=step.after))
+        answers = []
+        for broker, offsets in planned.items():
+            request = ResetRequest(group=plan.group, topic=plan.topic, planned=offsets, reset_id=reset_id, force=force)
+            answers.append((broker, await self._ask(broker, Opcode.RESET, request)))
+        return _plan(plan.topic, plan.group, reset_id, answers)
+
+    async def undo(self, brokers: Sequence[str], topic: str, group: str, reset_id: str, *, dry_run: bool, force: bool) -> ResetPlan:
+        """Take a reset back, wherever it was made."""
+        undo_id = f"u-{new_suffix()}"
+        answers: list[tuple[str, bytes]] = []
+        refused: InvalidArgumentError | None = None
+        for broker in brokers:
+            request = UndoRequest(group=group, topic=topic, reset_id=reset_id, undo_id=undo_id, dry_run=dry_run, force=force)
+            try:
+                answers.append((broker, await self._ask(broker, Opcode.UNDO_RESET, request)))
+            except InvalidArgumentError as error:
+                refused = error  # another broker may have it
+                continue
+            reset_id = reset_id or (ResetAnswer.FromString(answers[0][1]).reset_id if dry_run else "")
+        if not answers and refused is not None:
+            raise refused
+        return _plan(topic, group, reset_id if dry_run else undo_id, answers)
+
+    async def pause(self, brokers: Sequence[str], group: str, *, paused: bool) -> None:
+        """Give a group nothing, or let it go on."""
+        await self._ask_all(brokers, Opcode.PAUSE_GROUP, PauseRequest(group=group, paused=paused))
+
+    async def delete(self, brokers: Sequence[str], group: str) -> None:
+        """Forget a group."""
+        await self._ask_all(brokers, Opcode.DELETE_GROUP, GroupRequest(group=group))
+
+
+def _plan(topic: str, group: str, reset_id: str, answers: list[tuple[str, bytes]]) -> ResetPlan:
+    steps: list[ResetStep] = []
+    members = in_flight = 0
+    for broker, header in answers:
+        answer = ResetAnswer.FromString(header)
+        members, in_flight = max(members, answer.members), in_flight + answer.in_flight
+        steps += [ResetStep(broker, step.queue_id, step.before, step.after, step.next) for step in answer.steps]
+    return ResetPlan(topic, group, reset_id, tuple(steps), members, in_flight)
