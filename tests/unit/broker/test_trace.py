@@ -74,14 +74,16 @@ def test_the_way_of_a_message_under_leases(tmp_path: Path) -> None:
             ("acked", "m-0", 0),
             ("failed", "m-1", 1),
             ("rejected", "m-2", 2),
+            ("died", "m-2", -1),
         ]
         assert {(event.group, event.client) for event in events[3:]} == {("billing", "worker-1")}
+        assert (events[9].topic, events[9].tries, events[9].detail) == ("orders", 1, "consume_error KeyError: x")
         assert events[7].detail == "ValueError: bad"
         desk.clock.advance(3)
         await desk.broker.fire_due()
         (again,) = await desk.worker.ask_for(3, lease_ms=60_000, wait_ms=5_000)
         await desk.worker.ack(again)
-        later = (await desk.events())[9:]
+        later = (await desk.events())[10:]
         assert [(event.event, event.message_id, event.detail) for event in later] == [
             ("retried", "m-1", "in the retry queue"),
             ("received", "m-1", "in the retry queue"),
