@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from litemq import Client
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
