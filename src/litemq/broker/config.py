@@ -49,6 +49,9 @@ class BrokerLimits:
     max_lease_ms: int = 12 * 3_600_000
     max_in_flight: int = 100_000  # of one group and topic
 
+    # How far a queue may run ahead of its slowest group, where its topic does not say.
+    max_backlog: int = 10_000_000
+
     def __post_init__(self) -> None:
         if self.trace not in ("off", "sampled", "all"):
             raise InvalidArgumentError(f"trace={self.trace!r}: choose off, sampled or all")

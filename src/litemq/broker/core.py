@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letter_requests import DeadLetterRequests
@@ -90,11 +91,12 @@ class Broker:
         self._store = store
         self._limits = limits or BrokerLimits()
         self._announce = announce
-        self._pulling = Pulling(store, self._limits)
+        self._pulling = Pulling(store, self._limits, clock)
         quotas = Quotas(clock, self._limits.quota_messages_per_s, self._limits.quota_bytes_per_s)
         self.alarms = Alarms(clock)
         self._timers = Timers(store, clock, self.alarms, self._grown)
-        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held)
+        backlog = Backlog(store, clock, self._limits.max_backlog)
+        self._sending = Sending(store, clock, self._limits, quotas, self._grown, self._timers.held, backlog)
         self.groups = Groups(store, session_clock or clock, self._limits, self._pulling.withdraw, broker=name, zone=zone)
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)

@@ -101,15 +101,27 @@ class Stock:
             first = self.again.first()
             if first is None or first[0] >= following:
                 break
-            begin, end = first[0], min(first[1], first[0] + most, following)
-            piece = self._counted(begin, end)
-            self.again.remove(piece.begin, piece.end)
+            begin, end = self._undone(first[0], min(first[1], following))
+            piece = self._counted(begin, min(end, begin + most))
+            self.again.remove(first[0], piece.end)
             most -= piece.end - piece.begin
-            yield piece
-        if most > 0 and self.frontier < following and not self.again:
-            piece = Piece(self.frontier, min(following, self.frontier + most), 0)
+            if piece.begin < piece.end:
+                yield piece
+        while most > 0 and self.frontier < following and not self.again:
+            begin, end = self._undone(self.frontier, following)
+            piece = Piece(begin, min(end, begin + most), 0)
             self.frontier = piece.end
-            yield piece
+            most -= piece.end - piece.begin
+            if piece.begin < piece.end:
+                yield piece
+
+    def _undone(self, begin: int, end: int) -> Run:
+        """The first of some messages that are not done: others may have seen to them."""
+        done = self._queue.done
+        if not done:
+            return begin, end
+        undone = done.without(max(begin, self.offset), end)
+        return undone[0] if undone else (end, end)
 
     def _counted(self, begin: int, end: int) -> Piece:
         """The first of some messages that were given out equally often."""

@@ -18,6 +18,8 @@ from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.filters import Filter, parse_filter
 from litemq.broker.scanning import Scan, Scanned, scan, scan_if_hot
+from litemq.broker.visible import visible_to
+from litemq.clock import Clock
 from litemq.errors import (
     CorruptStoreError,
     InvalidArgumentError,
@@ -70,8 +72,9 @@ class _Pull:
 class Pulling:
     """The pulls of all callers, on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, limits: BrokerLimits) -> None:
+    def __init__(self, store: Store, limits: BrokerLimits, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
@@ -197,8 +200,20 @@ class Pulling:
 
     def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
         self._forget(pull)
-        answer = PullAnswer(next_offset=pull.offset, range=range_of(self._store, pull.key))
+        next_offset = pull.offset
+        if records and pull.group:
+            records, behind = self._visible(pull, records)
+            next_offset = max(next_offset, behind)
+        answer = PullAnswer(next_offset=next_offset, range=range_of(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
+
+    def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
+        """What its group may see of it."""
+        topics, key = self._store.state.topics, pull.key
+        topic = topics[key.topic_id]
+        if not topic.queues:  # tried again: the queue is named by the topic that it belongs to
+            topic = topics[key.queue_id]
+        return visible_to(pull.group, self._store, topic, key, records, self._clock.wall_ms())
 
     def _fail(self, pull: _Pull, error: LiteMQError) -> None:
         self._forget(pull)

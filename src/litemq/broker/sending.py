@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.claims import claims_of, claims_together, priorities_of
 from litemq.broker.config import BrokerLimits
@@ -23,6 +24,7 @@ from litemq.broker.fairness import FREE_BYTES, Lines
 from litemq.broker.quotas import Quotas
 from litemq.clock import Clock
 from litemq.errors import (
+    BacklogFullError,
     DiskFullError,
     InvalidArgumentError,
     LiteMQError,
@@ -83,11 +85,13 @@ class Sending:
         quotas: Quotas,
         grown: Callable[[list[QueueKey], int], None],
         held: Callable[[], None],
+        backlog: Backlog,
     ) -> None:
         """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some wait for their time."""
         self._store = store
         self._clock = clock
         self._held = held
+        self._backlog = backlog
         self._lines = Lines(limits.max_unconfirmed_bytes)
         self._is_behind = False  # somebody waits in line until the disk has caught up
         self._quotas = quotas
@@ -173,6 +177,7 @@ class Sending:
             caller.refuse(frame, OverloadedError("the broker is stopping: send again", _RETRY_AFTER_MS))
 
     def _append_of_topic(self, topic_id: int, requests: list[Request]) -> None:
+        requests = self._with_room(topic_id, requests)
         turn = None
         if len(requests) >= _WORTH_COLUMNS and not self._quotas.is_on:
             turn = self._check_together(topic_id, requests)
@@ -189,6 +194,24 @@ class Sending:
             # Something of somebody's is not valid. What is refused leaves a gap for what stands behind it, so each is checked anew.
             for request in zip(turn.callers, turn.frames, turn.queue_ids, strict=True):
                 self._append_alone(topic_id, request)
+
+    def _with_room(self, topic_id: int, requests: list[Request]) -> list[Request]:
+        """Those whose queue takes more; the others are refused."""
+        topic = self._store.state.topics.get(topic_id)
+        if topic is None:
+            return requests
+        full: dict[int, BacklogFullError] = {}
+        for queue_id in {request[2] for request in requests}:
+            try:
+                self._backlog.check(topic, queue_id)
+            except BacklogFullError as error:
+                full[queue_id] = error
+        if not full:
+            return requests
+        for caller, frame, queue_id in requests:
+            if queue_id in full:
+                caller.refuse(frame, full[queue_id])
+        return [request for request in requests if request[2] not in full]
 
     def _append_alone(self, topic_id: int, request: Request) -> None:
         turn = self._check(topic_id, [request], None)
@@ -325,6 +348,7 @@ class Sending:
             offsets = self._tell_one_by_one(turn, offsets, every, appended.store_timestamp)
             self._held()
         self._answer(turn, offsets, appended)
+        self._backlog.appended(self._store.state.topics[topic_id], queues, joined)
         self._grown([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
 
     @staticmethod
