@@ -27,6 +27,7 @@ from litemq.client.feed import Feed
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.middleware import Middleware, around_sending
 from litemq.client.reader import Reader, Start
+from litemq.client.selection import selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
 from litemq.client.terms import PLAIN, Terms, terms_of
@@ -72,6 +73,7 @@ class AsyncClient(AsyncApp):
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5_000,
         max_body_bytes: int = 64 * 1024 * 1024,
+        offsets_directory: str = "~/.litemq/offsets",
         connections_per_broker: int = 1,
         connect_timeout_ms: int = 5_000,
         request_timeout_ms: int = 10_000,
@@ -105,6 +107,7 @@ class AsyncClient(AsyncApp):
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,
             max_body_bytes=max_body_bytes,
+            offsets_directory=offsets_directory,
             connections_per_broker=connections_per_broker,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=request_timeout_ms,
@@ -380,9 +383,22 @@ class AsyncClient(AsyncApp):
                 await consumer.close()
             raise
 
-    def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> Reader:
-        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
-        reader = Reader(self._opened(), check_readable(topic), self.config, self._serializers, start=start, follow=follow)
+    def reader(
+        self,
+        topic: str,
+        *,
+        start: Start | Literal["earliest", "latest"] = "earliest",
+        follow: bool = True,
+        tags: str | Sequence[str] = (),
+        where: str = "",
+    ) -> Reader:
+        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now.
+
+        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them.
+        """
+        selection = selection_of(tags, where)
+        engine = self._opened()
+        reader = Reader(engine, check_readable(topic), self.config, self._serializers, start=start, follow=follow, selection=selection)
         self._keep(reader)
         return reader
 

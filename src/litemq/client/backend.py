@@ -10,6 +10,7 @@ from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_settings import TopicChanges, TopicSettings
@@ -206,8 +207,9 @@ class Backend(Protocol):
         group: str,
         generation: int = 0,
         is_retry: bool = False,
+        selection: Selection = EVERYTHING,
     ) -> Pulled:
-        """Records from an offset on; waits where there are none yet."""
+        """Records from an offset on, of those that are selected; waits where there are none yet."""
         ...
 
     async def commit(self, broker: str, topic: str, group: str, offsets: Sequence[CommittedOffset]) -> None:

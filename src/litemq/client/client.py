@@ -592,6 +592,7 @@ class Client(SyncApp):
         prefetch_bytes: int = 8 * 1024 * 1024,
         fetch_wait_ms: int = 5000,
         max_body_bytes: int = 64 * 1024 * 1024,
+        offsets_directory: str = "~/.litemq/offsets",
         connections_per_broker: int = 1,
         connect_timeout_ms: int = 5000,
         request_timeout_ms: int = 10000,
@@ -625,6 +626,7 @@ class Client(SyncApp):
             prefetch_bytes=prefetch_bytes,
             fetch_wait_ms=fetch_wait_ms,
             max_body_bytes=max_body_bytes,
+            offsets_directory=offsets_directory,
             connections_per_broker=connections_per_broker,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=request_timeout_ms,
@@ -782,9 +784,21 @@ class Client(SyncApp):
             )
         ]
 
-    def reader(self, topic: str, *, start: Start | Literal["earliest", "latest"] = "earliest", follow: bool = True) -> SyncReader:
-        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now."""
-        return SyncReader(self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow)), self._thread)
+    def reader(
+        self,
+        topic: str,
+        *,
+        start: Start | Literal["earliest", "latest"] = "earliest",
+        follow: bool = True,
+        tags: str | Sequence[str] = (),
+        where: str = "",
+    ) -> SyncReader:
+        """Read a topic without a group, from anywhere; with ``follow=False`` only what is there now.
+
+        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them."""
+        return SyncReader(
+            self._thread.call(lambda: self._wrapped.reader(topic, start=start, follow=follow, tags=tags, where=where)), self._thread
+        )
 
     def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""

@@ -60,6 +60,7 @@ class ClientConfig:
     prefetch_bytes: int = 8 * 1024 * 1024  # a consumer
     fetch_wait_ms: int = 5_000
     max_body_bytes: int = 64 * 1024 * 1024  # what a compressed body may grow to
+    offsets_directory: str = "~/.litemq/offsets"  # where a broadcast's progress is kept
 
     # Connections
     connections_per_broker: int = 1

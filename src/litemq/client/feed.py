@@ -15,6 +15,7 @@ from litemq.client.config import ClientConfig
 from litemq.client.inbox import Inbox
 from litemq.client.messages import Message
 from litemq.client.queue_reader import QueueReader
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.errors import (
     ConnectionLostError,
@@ -37,13 +38,26 @@ _LEAST_PULLED: Final = 64 << 10
 class Feed(AsyncIterator[Message]):
     """What a consumer and a reader have in common. It begins with the first message that is asked for."""
 
-    def __init__(self, backend: Backend, topic: str, config: ClientConfig, serializers: Serializers, *, group: str, settles: bool) -> None:
+    reader_type: type[QueueReader] = QueueReader
+
+    def __init__(
+        self,
+        backend: Backend,
+        topic: str,
+        config: ClientConfig,
+        serializers: Serializers,
+        *,
+        group: str,
+        settles: bool,
+        selection: Selection = EVERYTHING,
+    ) -> None:
         self.topic = topic
         self._backend = backend
         self._config = config
         self._serializers = serializers
         self._group = group
         self._settles = settles
+        self._selection = selection
         self._inbox = Inbox(config.prefetch_bytes)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -182,7 +196,7 @@ class Feed(AsyncIterator[Message]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
-        reader = self._queues[queue.key] = QueueReader(
+        reader = self._queues[queue.key] = self.reader_type(
             queue.broker,
             queue.queue_id,
             start,
@@ -200,7 +214,7 @@ class Feed(AsyncIterator[Message]):
         broker, queue_id = reader.broker, reader.queue_id
         self._reached(reader)
         while True:
-            await inbox.wait_for_room()
+            await inbox.wait_for_room(reader)
             position = reader.position
             try:
                 records, next_offset, damaged = await pull(
@@ -214,6 +228,7 @@ class Feed(AsyncIterator[Message]):
                     group=self._group,
                     generation=reader.generation,
                     is_retry=reader.is_retry,
+                    selection=EVERYTHING if reader.is_retry else self._selection,  # what is tried again was wanted before
                 )
             except OverloadedError as error:
                 await asyncio.sleep(max(error.retry_after_ms, config.retry_backoff_ms) / 1000)
@@ -230,7 +245,7 @@ class Feed(AsyncIterator[Message]):
             if damaged:
                 inbox.fail(StorageError(f"a message of queue {queue_id} on {broker} cannot be read, and is passed by: {damaged}"))
             if next_offset > reader.position:
-                reader.skip_to(next_offset)
+                reader.pass_to(next_offset)
             self._reached(reader)
 
     def _reached(self, reader: QueueReader) -> None:

@@ -8,8 +8,8 @@ again when it is due. What stands behind a first one is *held*: up to a bound fo
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable
-from heapq import heappop, heappush
+from collections.abc import Callable, Hashable
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -59,18 +59,17 @@ class KeyOrder(Generic[Q, M]):
         """Whether so many are held that no more of this queue should come."""
         return self._held[queue] >= self._max_held
 
-    def take(self) -> M | None:
-        """The next message that may be handled now; it stays first in its lane until ``settled`` or ``failed`` is called."""
-        while self._ready:
-            lane = self._ready.popleft()
-            if self._lanes.get((lane.queue, lane.key)) is lane:  # else its queue was dropped
-                return lane.messages[0]
-        return None
+    def take(self) -> tuple[Q, M] | None:
+        """The next message that may be handled now, and its queue; it stays first in its lane until ``settled`` or ``failed`` is called."""
+        if not self._ready:
+            return None
+        lane = self._ready.popleft()
+        return lane.queue, lane.messages[0]
 
-    def settled(self, queue: Q, key: str) -> None:
-        """The message of this lane that was taken is done with, well or not: the next one may come. Nothing happens where there is none."""
+    def settled(self, queue: Q, key: str, message: M) -> None:
+        """The first message of a lane is done with, well or not: the next one may come. Nothing happens where it is not the first."""
         lane = self._lanes.get((queue, key))
-        if lane is None:
+        if lane is None or lane.messages[0] is not message:
             return
         lane.messages.popleft()
         if lane.messages:
@@ -79,10 +78,11 @@ class KeyOrder(Generic[Q, M]):
         else:
             del self._lanes[queue, key]
 
-    def failed(self, queue: Q, key: str, due: float) -> None:
-        """The message of this lane that was taken is to be tried again at a time, before all others of its key."""
+    def failed(self, queue: Q, key: str, message: M, again: M, due: float) -> None:
+        """The first message of a lane is to be tried again at a time, as ``again``, and before all others of its key."""
         lane = self._lanes.get((queue, key))
-        if lane is not None:
+        if lane is not None and lane.messages[0] is message:
+            lane.messages[0] = again
             heappush(self._due, (due, next(self._numbers), lane))
 
     def wake(self, now: float) -> float | None:
@@ -91,9 +91,27 @@ class KeyOrder(Generic[Q, M]):
             self._ready.append(heappop(self._due)[2])
         return self._due[0][0] if self._due else None
 
-    def drop(self, queue: Q) -> None:
-        """A queue is another's by now: none of its messages is to be handled here."""
+    @property
+    def has_ready(self) -> bool:
+        """Whether something may be taken now."""
+        return bool(self._ready)
+
+    def drop(self, queue: Q, is_kept: Callable[[M], bool] = lambda _: False) -> list[M]:
+        """Forget the messages of a queue, but for first ones that are to be kept, since somebody has them. Returns those that were forgotten."""
+        dropped: list[M] = []
         for place in [place for place in self._lanes if place[0] == queue]:
-            del self._lanes[place]
+            messages = self._lanes[place].messages
+            if is_kept(messages[0]):
+                dropped += list(messages)[1:]
+                self._lanes[place].messages = deque([messages[0]])
+            else:
+                dropped += messages
+                del self._lanes[place]
         del self._held[queue]
-        self._due = [entry for entry in self._due if entry[2].queue != queue]
+        self._due = [entry for entry in self._due if self._is_there(entry[2])]
+        heapify(self._due)
+        self._ready = deque(lane for lane in self._ready if self._is_there(lane))
+        return dropped
+
+    def _is_there(self, lane: _Lane[Q, M]) -> bool:
+        return self._lanes.get((lane.queue, lane.key)) is lane

@@ -75,8 +75,24 @@ class QueueReader:
         """The messages of a pull; moves the position behind them."""
         fields = decode_messages(records)
         if fields:
-            self.position = fields[-1].queue_offset + 1
+            following = fields[-1].queue_offset + 1
+            if self.acks is not None and following - self.position != len(fields):
+                self._pass_gaps(self.acks, fields)
+            self.position = following
         return [Message(each, self, each.consume_count + 1) for each in fields]
+
+    def _pass_gaps(self, acks: AckedOffsets, fields: list[MessageFields]) -> None:
+        """Between the messages stand others, which are not for this reader."""
+        expected = self.position
+        for each in fields:
+            acks.pass_by(expected, each.queue_offset)
+            expected = each.queue_offset + 1
+
+    def pass_to(self, offset: int) -> None:
+        """What stands between is not for this reader; what it was given before is to be acknowledged as always."""
+        if self.acks is not None:
+            self.acks.pass_by(self.position, offset)
+        self.position = max(self.position, offset)
 
     def skip_to(self, offset: int) -> None:
         """What is below is gone, or was done by another."""

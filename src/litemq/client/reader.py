@@ -10,6 +10,7 @@ from litemq.client.backend import Backend, QueueFact
 from litemq.client.config import ClientConfig
 from litemq.client.feed import Feed
 from litemq.client.queue_reader import QueueReader
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError
@@ -23,12 +24,22 @@ Start = Literal["earliest", "latest"] | datetime | Mapping[tuple[str, int], int]
 class Reader(Feed):
     """``async for message in reader:`` gives the messages of all queues, those of one queue in order."""
 
-    def __init__(self, backend: Backend, topic: str, config: ClientConfig, serializers: Serializers, *, start: Start, follow: bool) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        topic: str,
+        config: ClientConfig,
+        serializers: Serializers,
+        *,
+        start: Start,
+        follow: bool,
+        selection: Selection = EVERYTHING,
+    ) -> None:
         if isinstance(start, datetime):
             to_ms(start, "start")
         elif not isinstance(start, Mapping) and start not in ("earliest", "latest"):
             raise InvalidArgumentError(f"start={start!r}: choose 'earliest', 'latest', a datetime, or {{(broker, queue_id): offset}}")
-        super().__init__(backend, topic, config, serializers, group="", settles=False)
+        super().__init__(backend, topic, config, serializers, group="", settles=False, selection=selection)
         self._from = start
         self._follow = follow
         self._ends: dict[tuple[str, int], int] | None = None  # where queues ended when this began, of those that were not read up to it

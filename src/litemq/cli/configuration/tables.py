@@ -138,6 +138,7 @@ CLIENT: Final = Table(
         Setting("receive.prefetch_size", "prefetch_bytes", SIZE, "What a consumer fetches ahead."),
         Setting("receive.fetch_wait", "fetch_wait_ms", DURATION, "How long a broker holds a fetch that finds nothing."),
         Setting("receive.max_body_size", "max_body_bytes", SIZE, "What a compressed body may grow to."),
+        Setting("receive.offsets_directory", "offsets_directory", TEXT, "Where a broadcast's progress is kept."),
         Setting("connection.connections_per_broker", "connections_per_broker", INTEGER, "Connections to each broker."),
         Setting("connection.connect_timeout", "connect_timeout_ms", DURATION, "How long a connection may take."),
         Setting("connection.request_timeout", "request_timeout_ms", DURATION, "How long an answer may take."),

@@ -34,6 +34,7 @@ from litemq.client.member import Joining
 from litemq.client.messages import SendReceipt
 from litemq.client.producer import Producer
 from litemq.client.routing import BrokerPlace, Route
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.client.url import parse_addresses
@@ -296,6 +297,7 @@ class ClusterEngine:
         group: str,
         generation: int = 0,
         is_retry: bool = False,
+        selection: Selection = EVERYTHING,
     ) -> Pulled:
         request = PullRequest(
             topic=topic,
@@ -307,6 +309,8 @@ class ClusterEngine:
             group=group,
             generation=generation,
             is_retry=is_retry,
+            filter=selection.text,
+            filter_is_sql=selection.is_sql,
         )
         patience = wait_ms / 1000 + self._config.request_timeout_ms / 1000
         header, records = await self._link(broker).request(Opcode.PULL, request.SerializeToString(), answered_within=patience, vital=True)
