@@ -6,8 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from litemq.client.messages import Message
-from litemq.client.queue_reader import QueueReader
+from litemq.client.messages import Message, Source
 
 __all__ = ["Inbox"]
 
@@ -17,11 +16,11 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._batches: deque[tuple[list[Message], int, QueueReader] | Exception] = deque()
+        self._batches: deque[tuple[list[Message], int, Source] | Exception] = deque()
         self._bytes = 0
         self._present: Iterator[Message] = iter(())
         self._present_bytes = 0
-        self._present_queue: QueueReader | None = None
+        self._present_queue: Source | None = None
         self._wanted: deque[asyncio.Future[None]] = deque()
         self._room: deque[asyncio.Future[None]] = deque()
         self._ended = self._finished = False
@@ -32,7 +31,7 @@ class Inbox:
         """Whether nothing will come any more from some queues."""
         return self._broken is not None
 
-    def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:
+    def put(self, messages: list[Message], size: int, queue: Source) -> None:
         """Add what was pulled from a queue."""
         self._batches.append((messages, size, queue))
         self._bytes += size
@@ -63,7 +62,7 @@ class Inbox:
         while self._wanted:
             self._tell(self._wanted)
 
-    def drop(self, queue: QueueReader) -> int | None:
+    def drop(self, queue: Source) -> int | None:
         """Give out nothing more of a queue; returns the offset of the first message that was here and not taken."""
         left: list[Message] = []
         if self._present_queue is queue:
@@ -115,7 +114,7 @@ class Inbox:
             await waiter
         return not self._ended
 
-    async def wait_for_room(self, queue: QueueReader | None = None) -> None:  # noqa: ARG002  here all queues share it
+    async def wait_for_room(self, queue: Source | None = None) -> None:  # noqa: ARG002  here all queues share it
         """Wait until what is here is below the bound, and more of a queue may come."""
         while self._bytes >= self._max_bytes:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
