@@ -6,7 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 
-from litemq.client.messages import Message, Source
+from litemq.client.messages import Message
+from litemq.client.queue_reader import QueueReader
 
 __all__ = ["Inbox"]
 
@@ -16,11 +17,11 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._batches: deque[tuple[list[Message], int, Source] | Exception] = deque()
+        self._batches: deque[tuple[list[Message], int, QueueReader | None] | Exception] = deque()
         self._bytes = 0
         self._present: Iterator[Message] = iter(())
         self._present_bytes = 0
-        self._present_queue: Source | None = None
+        self._present_queue: QueueReader | None = None
         self._wanted: deque[asyncio.Future[None]] = deque()
         self._room: deque[asyncio.Future[None]] = deque()
         self._ended = self._finished = False
@@ -31,8 +32,11 @@ class Inbox:
         """Whether nothing will come any more from some queues."""
         return self._broken is not None
 
-    def put(self, messages: list[Message], size: int, queue: Source) -> None:
+    def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:
         """Add what was pulled from a queue."""
+        self._add(messages, size, queue)
+
+    def _add(self, messages: list[Message], size: int, queue: QueueReader | None) -> None:
         self._batches.append((messages, size, queue))
         self._bytes += size
         self._tell(self._wanted)
@@ -62,7 +66,7 @@ class Inbox:
         while self._wanted:
             self._tell(self._wanted)
 
-    def drop(self, queue: Source) -> int | None:
+    def drop(self, queue: QueueReader) -> int | None:
         """Give out nothing more of a queue; returns the offset of the first message that was here and not taken."""
         left: list[Message] = []
         if self._present_queue is queue:

@@ -107,7 +107,7 @@ class LeasedInbox(Inbox):
         messages = list(lease.open)
         self._leases.update(dict.fromkeys(messages, lease))
         self._counts[lease.broker] += len(messages)
-        self.put(messages, sum(message.size for message in messages), lease)
+        self._add(messages, sum(message.size for message in messages), None)
 
     def take(self) -> Message | None:
         while (message := super().take()) is not None:
