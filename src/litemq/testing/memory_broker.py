@@ -102,6 +102,14 @@ class MemoryBroker:
         async with AsyncClient(self.url) as mq:
             await mq.admin.create_topic(topic, queues=queues)
 
+    def fire_due(self) -> None:
+        """Do at once what is due by the broker's clock: after a test has moved it, delayed messages are there, and leases have ended."""
+        self._there(self._fire_due())
+
+    async def _fire_due(self) -> None:
+        if self._cluster is not None:
+            await self._cluster.broker.fire_due()
+
     def drop_connections(self) -> None:
         """End all connections, as a network would: whatever is on its way is lost with them, and clients come again by themselves."""
         self._there(self._drop_connections())

@@ -1,0 +1,20 @@
+"""A disk that syncs nothing: for tests that stop a process, not the power."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from litemq.storage.files import Disk, OpenFile
+
+
+class QuickDisk(Disk):
+    """What is written is there for whoever opens the files next."""
+
+    def fsync(self, file: OpenFile) -> None:
+        pass
+
+    def sync_all(self, path: Path) -> None:
+        pass
+
+    def sync_directory(self, path: Path) -> None:
+        pass
