@@ -118,7 +118,7 @@ class Inbox:
             await waiter
         return not self._ended
 
-    async def wait_for_room(self, queue: Source | None = None) -> None:  # noqa: ARG002  here all queues share it
+    async def wait_for_room(self, queue: QueueReader | None = None) -> None:  # noqa: ARG002  here all queues share it
         """Wait until what is here is below the bound, and more of a queue may come."""
         while self._bytes >= self._max_bytes:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from litemq.client.ack_policy import Failure
 from litemq.client.backend import QueueFact
 from litemq.client.consumer import Consumer
 from litemq.client.inbox import Inbox
-from litemq.client.messages import Message, Source
+from litemq.client.messages import Message
 from litemq.client.ordering import KeyOrder
 from litemq.client.queue_reader import QueueReader
 from litemq.client.settlements import Settlements, place_of
@@ -76,17 +76,17 @@ class OrderedInbox(Inbox):
     def __init__(self, max_bytes: int, max_held: int, *, by_key: bool = True) -> None:
         super().__init__(max_bytes)
         self._by_key = by_key
-        self._order: KeyOrder[Source, Message] = KeyOrder(max_held)
-        self._in_hands: dict[Message, Source] = {}
-        self._full: dict[Source, asyncio.Future[None]] = {}
+        self._order: KeyOrder[QueueReader, Message] = KeyOrder(max_held)
+        self._in_hands: dict[Message, QueueReader] = {}
+        self._full: dict[QueueReader, asyncio.Future[None]] = {}
         self._waking: asyncio.TimerHandle | None = None
 
     def _key(self, message: Message) -> str:
         return message.ordering_key if self._by_key else str(message.queue_offset)
 
-    def put(self, messages: list[Message], size: int, queue: Source) -> None:  # noqa: ARG002  each counts until it is taken
+    def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:  # noqa: ARG002  each counts until it is taken
         known = {message.queue_offset for message, its_queue in self._in_hands.items() if its_queue is queue}
-        acks = queue.acks if isinstance(queue, QueueReader) else None
+        acks = queue.acks
         for message in messages:
             offset = message.queue_offset
             if offset not in known and not (acks is not None and acks.is_done(offset)):
@@ -128,13 +128,13 @@ class OrderedInbox(Inbox):
         if due is not None:
             self._waking = loop.call_at(due, self._tell, self._wanted)
 
-    def settled(self, queue: Source, message: Message) -> None:
+    def settled(self, queue: QueueReader, message: Message) -> None:
         """A message is done with: the next one of its key may come."""
         self._in_hands.pop(message, None)
         self._order.settled(queue, self._key(message), message)
         self._more(queue)
 
-    def try_again(self, queue: Source, message: Message, again: Message, delay: float) -> None:
+    def try_again(self, queue: QueueReader, message: Message, again: Message, delay: float) -> None:
         """A message is to be tried again in so many seconds; its key waits for it."""
         if self._in_hands.pop(message, None) is None:
             return  # its queue is another's by now
@@ -142,13 +142,13 @@ class OrderedInbox(Inbox):
         self._order.failed(queue, self._key(message), message, again, asyncio.get_running_loop().time() + delay)
         self._tell(self._wanted)
 
-    def drop(self, queue: Source) -> int | None:
+    def drop(self, queue: QueueReader) -> int | None:
         dropped = self._order.drop(queue, self._in_hands.__contains__)
         self._freed(dropped)
         self._more(queue)
         return min((message.queue_offset for message in dropped), default=None)
 
-    def forget(self, queue: Source) -> None:
+    def forget(self, queue: QueueReader) -> None:
         """A queue is another's by now: nothing of it is tried here again."""
         self._freed([message for message in self._order.drop(queue) if message not in self._in_hands])
         self._in_hands = {message: its_queue for message, its_queue in self._in_hands.items() if its_queue is not queue}
@@ -158,14 +158,14 @@ class OrderedInbox(Inbox):
         self._bytes -= sum(message.size + _OVERHEAD for message in messages)
         self._tell(self._room)
 
-    def _more(self, queue: Source) -> None:
+    def _more(self, queue: QueueReader) -> None:
         if self._order.has_ready:
             self._tell(self._wanted)
         waiter = self._full.get(queue)
         if waiter is not None and not waiter.done() and not self._order.is_full(queue):
             waiter.set_result(None)
 
-    async def wait_for_room(self, queue: Source | None = None) -> None:
+    async def wait_for_room(self, queue: QueueReader | None = None) -> None:
         await super().wait_for_room()
         while queue is not None and self._order.is_full(queue):
             self._full[queue] = asyncio.get_running_loop().create_future()
