@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections import defaultdict
 
+from litemq.client.ack_policy import Handling
 from litemq.client.backend import Backend, CommittedOffset, QueueFact
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.feed import Feed
 from litemq.client.identity import new_suffix
+from litemq.client.leases import Leases
 from litemq.client.member import Following, GroupMember, Joining
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
@@ -28,22 +30,39 @@ class Consumer(Feed):
     """
 
     def __init__(
-        self, backend: Backend, topic: str, group: str, config: ClientConfig, serializers: Serializers, *, reset: OffsetReset, commits: bool
+        self,
+        backend: Backend,
+        topic: str,
+        group: str,
+        config: ClientConfig,
+        serializers: Serializers,
+        *,
+        reset: OffsetReset,
+        commits: bool,
+        leases: Leases,
+        handling: Handling,
     ) -> None:
         super().__init__(backend, topic, config, serializers, group=group, settles=True)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits
         self._committing = asyncio.Lock()
+        self._leases = leases
+        self._handling = handling
         self._joined: set[str] = set()
         member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
         self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
-        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._drop)
+        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._commit_finished, self._drop)
 
     @property
     def assignment(self) -> frozenset[tuple[str, int]]:
         """The queues that this consumer reads now, as (broker, number)."""
         return frozenset((reader.broker, reader.queue_id) for reader in self._queues.values() if not reader.is_retry)
+
+    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+        reader = super()._new_reader(queue, start)
+        reader.settler, reader.handling = self._leases.settler(queue.broker, self.topic, self.group_id), self._handling
+        return reader
 
     def _start(self) -> None:
         if not self._started and not self._closed and self._commits:
@@ -108,7 +127,7 @@ class Consumer(Feed):
         return queue.least if self._reset == "earliest" else queue.next
 
     async def _finish_queue(self, reader: QueueReader) -> None:
-        """Wait, not for ever, until what was taken of a queue is acknowledged, and commit it; what was not taken is for its next owner."""
+        """Wait, not for ever, until what was taken of a queue is acknowledged; what was not taken is for its next owner."""
         untaken = self._inbox.drop(reader)
         acks = reader.acks
         if acks is None:
@@ -122,6 +141,8 @@ class Consumer(Feed):
                 "queue %d of %s on %s is another's now; its messages %d … %d come again there",
                 *(reader.queue_id, self.topic, reader.broker, acks.done, taken_to - 1),
             )
+
+    async def _commit_finished(self) -> None:
         if self._commits:
             await self.commit()
 
@@ -172,6 +193,7 @@ class Consumer(Feed):
 
     async def _finish(self) -> None:
         try:
+            await self._leases.flush()  # what failed is told before it counts as done
             if self._commits:
                 await self.commit()
         except LiteMQError as error:
