@@ -38,7 +38,7 @@ from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
-from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
@@ -56,7 +56,6 @@ from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
-_AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
 '''
 
@@ -113,7 +112,7 @@ OPENING = """
 # Messages are fetched from the other thread many at once. Whoever stops, from any thread, gets none of those that wait here.
 TAKE = """
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))
@@ -144,6 +143,8 @@ BODIES = {
             self._thread.run(self._wrapped.close())
         finally:
             self._thread.stop()""",
+    "Client.ack_batch": """
+        self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,

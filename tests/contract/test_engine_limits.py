@@ -1,6 +1,5 @@
 """Limits, and what is not there yet: both are said, and nothing is sent by mistake."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,31 +112,6 @@ async def test_there_are_no_replicas_yet(engine: Engine, topic: str) -> None:
             await mq.send_batch(topic, [OutgoingMessage(b"x", ordering_key="k")], durability="replicas")
         await mq.send(topic, b"plain", ordering_key="k")
         assert [message.body for message in await read_all(mq, topic)] == [b"plain"]
-
-
-SETTLING: list[tuple[str, Callable[[Any], Any]]] = [
-    ("`nack(delay=…)`", lambda message: message.nack(delay=5)),
-    ("`reject(reason=…)`", lambda message: message.reject(reason="no")),
-    ("`extend(…)`", lambda message: message.extend(60)),
-]
-
-
-@pytest.mark.parametrize("settle", [pytest.param(settle, marks=capability(name, missing=True), id=name) for name, settle in SETTLING])
-async def test_settling_that_is_not_there_yet(engine: Engine, topic: str, settle: Callable[[Any], Any]) -> None:
-    async with engine.client() as mq:
-        await mq.send(topic, b"x")
-        (message,) = await mq.receive(topic, group_id="g", wait=5)
-        with pytest.raises(UnsupportedFeatureError):
-            await settle(message)
-        assert not message.is_settled
-        await message.ack()
-
-
-@capability("`receive(lease=…)`", missing=True)
-async def test_there_are_no_leases_yet(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        with pytest.raises(UnsupportedFeatureError, match="lease="):
-            await mq.receive(topic, group_id="g", lease=60)
 
 
 @capability("`consumer(broadcast=True)`", missing=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from litemq import OutgoingMessage
+from litemq import AckPolicy, OutgoingMessage, Retry, RetryPolicy
 from litemq.client.client import SyncMessage
 from litemq.errors import (
     AlreadySettledError,
@@ -16,7 +16,6 @@ from litemq.errors import (
     ClientClosedError,
     InvalidArgumentError,
     TopicNotFoundError,
-    UnsupportedFeatureError,
 )
 from support.engines import Engine
 
@@ -61,15 +60,39 @@ def test_receiving(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         first, *rest = mq.receive(topic, group_id="g", wait=5)
         assert [message.body for message in (first, *rest)] == [b"6", b"7", b"8", b"9"]
-        with pytest.raises(ValueError, match="bad"), first.process():
+        with pytest.raises(ValueError, match="bad"), first.process(retry=RetryPolicy(delays=[0])):
             raise ValueError("bad")
-        assert not first.is_settled
-        for settle in (first.nack, first.reject):
-            with pytest.raises(UnsupportedFeatureError):
-                settle()
+        assert first.is_settled
+        _ask_for_another_try(rest[0])
+        rest[1].release()
+        rest[2].extend(90)
     with engine.sync_client() as mq:
-        assert len(mq.receive(topic, group_id="g", wait=5)) == 4
-        assert mq.receive(f"{topic}-empty", group_id="g", wait=timedelta(milliseconds=10)) == []
+        again = mq.receive(topic, group_id="g", wait=5)
+        assert [(message.body, message.attempt) for message in again] == [(b"6", 2), (b"7", 2), (b"8", 2), (b"9", 2)]
+        again[0].ack_nowait().result(10)
+        mq.ack_batch(again[1:])
+        assert mq.receive(topic, group_id="g", wait=timedelta(milliseconds=10)) == []
+
+
+def _ask_for_another_try(message: SyncMessage) -> None:
+    with message.process(AckPolicy.REJECT_ON_ERROR):
+        raise Retry(delay=0)  # no error: it ends here
+
+
+@capability("`Client`: leases, and consumers that share a group")
+def test_leases(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq, engine.sync_client() as other:
+        mq.send_batch(topic, _numbers(6))
+        seen: list[bytes] = []
+        with mq.consumer(topic, group_id="g", mode="lease", lease=1, max_poll_records=1) as consumer:
+            for message in consumer:
+                with message.process():
+                    if not seen:
+                        assert other.receive(topic, group_id="g", max_messages=3, wait=1.8, lease=30)  # and it is renewed meanwhile
+                    seen.append(message.body)
+                if len(seen) == 3:
+                    break
+        assert len(set(seen)) == 3
 
 
 @capability("`Client`: subscribers and `run()`")

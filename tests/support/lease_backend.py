@@ -35,6 +35,7 @@ class LeaseBackend:
         self.asked: list[tuple[int, int]] = []  # how many, and for how long
         self.settled: list[tuple[list[LeasedOffsets], list[FailedDelivery]]] = []
         self.extended: list[tuple[int, list[LeasedOffsets]]] = []
+        self.extended_at = 0.0  # by the loop's clock, the last time
         self.unsettled: list[Unsettled] = []  # the answer to all that is settled or extended
         self.troubles: deque[LiteMQError] = deque()  # what happens to the next requests to settle or extend
         self.gate = asyncio.Event()  # settling waits for it
@@ -71,6 +72,7 @@ class LeaseBackend:
 
     async def extend(self, broker: str, topic: str, group: str, lease_ms: int, leases: list[LeasedOffsets]) -> list[Unsettled]:
         self.extended.append((lease_ms, leases))
+        self.extended_at = asyncio.get_running_loop().time()
         if self.troubles:
             raise self.troubles.popleft()
         return self.unsettled

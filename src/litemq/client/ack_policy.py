@@ -7,9 +7,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from litemq.client.retry_policy import Retry, RetryPolicy
+from litemq.errors import HandlerTimeoutError
 from litemq.types import DeadReason
 
-__all__ = ["AckPolicy", "Failure", "Handling", "Outcome", "Verdict", "failure_of", "outcome_of"]
+__all__ = ["AckPolicy", "Failure", "Handling", "Outcome", "Verdict", "failure_of", "one_line", "outcome_of"]
 
 _MOST_ERROR: Final = 1_000
 _MOST_STACK: Final = 8_000
@@ -66,10 +67,17 @@ def failure_of(error: BaseException, retry: RetryPolicy, attempt: int, *, is_fin
     delay = 0.0 if is_final else retry.delay(attempt)
     if isinstance(error, Retry) and error.delay is not None and not is_final:
         delay = error.delay
+    if not detail and isinstance(error, HandlerTimeoutError):
+        detail = "timeout"
     reason = DeadReason.CONSUME_ERROR if is_final else DeadReason.MAX_RETRY
-    line = _plain(f"{type(error).__name__}: {error}".replace("\n", " ")[:_MOST_ERROR])
+    line = one_line(f"{type(error).__name__}: {error}")
     stack = _plain("".join(traceback.format_exception(error))[-_MOST_STACK:])  # its end says most
     return Failure(delay, retry.max_retries, is_final, reason, detail, line, stack)
+
+
+def one_line(text: str) -> str:
+    """What people are told about an error: one line, and not too long."""
+    return _plain(text.replace("\n", " ")[:_MOST_ERROR])
 
 
 def _plain(text: str) -> str:

@@ -9,13 +9,16 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from litemq.client.ack_batch import ack_batch
+from litemq.client.ack_policy import AckPolicy, Handling
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import AsyncApp
-from litemq.client.backend import Backend
+from litemq.client.backend import Backend, LeaseTerms
 from litemq.client.config import (
     AssignmentChoice,
     ClientConfig,
     CompressionType,
+    ConsumeMode,
     DurabilityName,
     OffsetReset,
     QueueChoice,
@@ -24,9 +27,14 @@ from litemq.client.config import (
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
+from litemq.client.lease import lease_terms
+from litemq.client.lease_consumer import LeaseConsumer
+from litemq.client.leases import Leases
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.middleware import Middleware, around_sending
 from litemq.client.reader import Reader, Start
+from litemq.client.receiver import Receiver
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.selection import selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
@@ -121,7 +129,8 @@ class AsyncClient(AsyncApp):
         self._serializers = Serializers(serializers)
         self._engine: Backend | None = None
         self._feeds: list[Feed] = []
-        self._receiving: dict[tuple[str, str], Consumer] = {}
+        self._leases: Leases | None = None
+        self._receivers: dict[tuple[str, str, LeaseTerms, Handling], Receiver] = {}
         self._seen = False  # by layers or plug-ins, whatever is sent
         self._codec = _CODECS[compression_type]
         self._level = _LEVELS[durability]
@@ -155,10 +164,13 @@ class AsyncClient(AsyncApp):
         until = asyncio.get_running_loop().time() + within
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
-                await asyncio.gather(*(feed.close() for feed in self._feeds), return_exceptions=True)
-        self._engine = None
+                closing = [*(feed.close() for feed in self._feeds), *(receiver.close() for receiver in self._receivers.values())]
+                await asyncio.gather(*closing, return_exceptions=True)
+                if self._leases is not None:
+                    await self._leases.close()
+        self._engine = self._leases = None
         self._feeds.clear()
-        self._receiving.clear()
+        self._receivers.clear()
         await engine.close(max(0.0, until - asyncio.get_running_loop().time()))
 
     async def __aenter__(self) -> Self:
@@ -171,6 +183,12 @@ class AsyncClient(AsyncApp):
         if self._engine is None:
             raise ClientClosedError('the client is not open: use it inside `async with litemq.AsyncClient("…") as mq:`')
         return self._engine
+
+    def _opened_with_leases(self) -> tuple[Backend, Leases]:
+        engine = self._opened()
+        if self._leases is None:
+            self._leases = Leases(engine, self.config, self._serializers)
+        return engine, self._leases
 
     @property
     def is_open(self) -> bool:
@@ -340,21 +358,52 @@ class AsyncClient(AsyncApp):
         topic: str,
         *,
         group_id: str,
+        mode: ConsumeMode = "queue",
         auto_offset_reset: OffsetReset | None = None,
         enable_auto_commit: bool | None = None,
+        lease: float | timedelta = 60.0,
+        max_poll_records: int | None = None,
+        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
+        retry: RetryPolicy | None = None,
         broadcast: bool = False,
     ) -> Consumer:
-        """``async for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done."""
+        """``async for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done.
+
+        With ``mode="queue"`` the queues are assigned, and read in order; with ``mode="lease"`` each message is leased for ``lease``
+        seconds, any number of consumers share them, and up to ``max_poll_records`` of each broker wait here. ``ack_policy`` and ``retry``
+        are what ``process()`` goes by.
+        """
         if broadcast:
             raise UnsupportedFeatureError("broadcast=True is not in this version: give each consumer a group of its own")
-        engine = self._opened()
+        engine, leases = self._opened_with_leases()
+        check_name(topic)
+        check_name(group_id, "group")
+        handling = Handling(ack_policy, retry or RetryPolicy())
         reset = auto_offset_reset or self.config.auto_offset_reset
         if reset not in ("earliest", "latest", "error"):
             raise InvalidArgumentError(f"auto_offset_reset={reset!r}: choose earliest, latest or error")
-        commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
-        consumer = Consumer(
-            engine, check_name(topic), check_name(group_id, "group"), self.config, self._serializers, reset=reset, commits=commits
-        )
+        consumer: Consumer
+        if mode == "lease":
+            ahead = self.config.max_poll_records if max_poll_records is None else max_poll_records
+            terms = lease_terms(lease, handling, reset)
+            consumer = LeaseConsumer(
+                engine, topic, group_id, self.config, self._serializers, leases=leases, terms=terms, handling=handling, ahead=ahead
+            )
+        elif mode == "queue":
+            commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
+            consumer = Consumer(
+                engine,
+                topic,
+                group_id,
+                self.config,
+                self._serializers,
+                reset=reset,
+                commits=commits,
+                leases=leases,
+                handling=handling,
+            )
+        else:
+            raise InvalidArgumentError(f"mode={mode!r}: choose queue or lease")
         self._keep(consumer)
         return consumer
 
@@ -365,23 +414,30 @@ class AsyncClient(AsyncApp):
         group_id: str,
         max_messages: int = 32,
         wait: float | timedelta = 20.0,
-        lease: float | timedelta | None = None,
+        lease: float | timedelta = 60.0,
+        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
+        retry: RetryPolicy | None = None,
     ) -> list[Message]:
-        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
-        if lease is not None:
-            raise UnsupportedFeatureError("lease= is not in this version: a message that is not acknowledged comes again after a restart")
+        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Settle each one within its lease.
+
+        A message that is not settled within ``lease`` seconds comes again, to whoever asks; ``process()`` and ``extend()`` keep it longer.
+        """
         if not isinstance(max_messages, int) or max_messages < 1:
             raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
-        self._opened()
-        consumer = self._receiving.get((topic, group_id))
-        if consumer is None or consumer.is_closed:
-            consumer = self._receiving[topic, group_id] = self.consumer(topic, group_id=group_id)
-        try:
-            return await consumer.take(max_messages, seconds(wait, "wait"))
-        except LiteMQError:
-            if consumer.is_broken:  # the next call begins again: by then the topic may be there, or the place in the group free
-                await consumer.close()
-            raise
+        handling = Handling(ack_policy, retry or RetryPolicy())
+        key = (topic, group_id, lease_terms(lease, handling, self.config.auto_offset_reset), handling)
+        patience = seconds(wait, "wait")
+        engine, leases = self._opened_with_leases()
+        receiver = self._receivers.get(key)
+        if receiver is None:
+            check_name(topic)
+            check_name(group_id, "group")
+            receiver = self._receivers[key] = Receiver(engine, leases, *key, self.config)
+        return await receiver.receive(max_messages, patience)
+
+    async def ack_batch(self, messages: Sequence[Message]) -> None:
+        """Acknowledge many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
+        await ack_batch(messages)
 
     def reader(
         self,

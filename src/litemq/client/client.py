@@ -19,7 +19,7 @@ from litemq.client.app import SyncApp
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
-from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, DurabilityName, OffsetReset, QueueChoice
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letter import DeadLetter
 from litemq.client.dead_letter_backend import RedriveProgress
@@ -37,7 +37,6 @@ from litemq.types import Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
-_AT_ONCE = 256  # messages fetched from the other thread together
 _FOR_EVER = 1e9
 
 
@@ -229,7 +228,7 @@ class SyncConsumer:
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))
@@ -284,7 +283,7 @@ class SyncReader:
     def take(self, max_messages: int, wait: float) -> list[SyncMessage]:
         """Up to so many messages: what is here, or what comes first within ``wait`` seconds."""
         if not self._taken and not self._stopped:
-            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, _AT_ONCE), wait)))
+            self._taken.extend(self._thread.run(self._wrapped.take(max(max_messages, self._wrapped.at_once), wait)))
         taken: list[SyncMessage] = []
         while self._taken and not self._stopped and len(taken) < max_messages:
             taken.append(SyncMessage(self._taken.popleft(), self._thread))
@@ -755,18 +754,32 @@ class Client(SyncApp):
         topic: str,
         *,
         group_id: str,
+        mode: ConsumeMode = "queue",
         auto_offset_reset: OffsetReset | None = None,
         enable_auto_commit: bool | None = None,
+        lease: float | timedelta = 60.0,
+        max_poll_records: int | None = None,
+        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
+        retry: RetryPolicy | None = None,
         broadcast: bool = False,
     ) -> SyncConsumer:
-        """``for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done."""
+        """``for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done.
+
+        With ``mode="queue"`` the queues are assigned, and read in order; with ``mode="lease"`` each message is leased for ``lease``
+        seconds, any number of consumers share them, and up to ``max_poll_records`` of each broker wait here. ``ack_policy`` and ``retry``
+        are what ``process()`` goes by."""
         return SyncConsumer(
             self._thread.call(
                 lambda: self._wrapped.consumer(
                     topic,
                     group_id=group_id,
+                    mode=mode,
                     auto_offset_reset=auto_offset_reset,
                     enable_auto_commit=enable_auto_commit,
+                    lease=lease,
+                    max_poll_records=max_poll_records,
+                    ack_policy=ack_policy,
+                    retry=retry,
                     broadcast=broadcast,
                 )
             ),
@@ -774,15 +787,31 @@ class Client(SyncApp):
         )
 
     def receive(
-        self, topic: str, *, group_id: str, max_messages: int = 32, wait: float | timedelta = 20.0, lease: float | timedelta | None = None
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        max_messages: int = 32,
+        wait: float | timedelta = 20.0,
+        lease: float | timedelta = 60.0,
+        ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
+        retry: RetryPolicy | None = None,
     ) -> list[SyncMessage]:
-        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Acknowledge each when it is done."""
+        """Up to so many messages for a group: those that are there, or that come first within ``wait``. Settle each one within its lease.
+
+        A message that is not settled within ``lease`` seconds comes again, to whoever asks; ``process()`` and ``extend()`` keep it longer."""
         return [
             SyncMessage(message, self._thread)
             for message in self._thread.run(
-                self._wrapped.receive(topic, group_id=group_id, max_messages=max_messages, wait=wait, lease=lease)
+                self._wrapped.receive(
+                    topic, group_id=group_id, max_messages=max_messages, wait=wait, lease=lease, ack_policy=ack_policy, retry=retry
+                )
             )
         ]
+
+    def ack_batch(self, messages: Sequence[SyncMessage]) -> None:
+        """Acknowledge many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
+        self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001
 
     def reader(
         self,

@@ -11,11 +11,21 @@ from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.types import Durability
 
-__all__ = ["AssignmentChoice", "ClientConfig", "CompressionType", "DurabilityName", "OffsetReset", "QueueChoice", "durability_level"]
+__all__ = [
+    "AssignmentChoice",
+    "ClientConfig",
+    "CompressionType",
+    "ConsumeMode",
+    "DurabilityName",
+    "OffsetReset",
+    "QueueChoice",
+    "durability_level",
+]
 
 DurabilityName = Literal["none", "memory", "disk", "replicas"]
 CompressionType = Literal["none", "lz4", "zstd"]
 QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
+ConsumeMode = Literal["queue", "lease"]
 OffsetReset = Literal["earliest", "latest", "error"]
 AssignmentChoice = Literal["average", "consistent_hash", "same_zone"]
 

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections import defaultdict
 
+from litemq.client.ack_policy import Handling
 from litemq.client.backend import Backend, CommittedOffset, QueueFact
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.feed import Feed
 from litemq.client.identity import new_suffix
+from litemq.client.leases import Leases
 from litemq.client.member import Following, GroupMember, Joining
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
@@ -28,13 +30,25 @@ class Consumer(Feed):
     """
 
     def __init__(
-        self, backend: Backend, topic: str, group: str, config: ClientConfig, serializers: Serializers, *, reset: OffsetReset, commits: bool
+        self,
+        backend: Backend,
+        topic: str,
+        group: str,
+        config: ClientConfig,
+        serializers: Serializers,
+        *,
+        reset: OffsetReset,
+        commits: bool,
+        leases: Leases,
+        handling: Handling,
     ) -> None:
         super().__init__(backend, topic, config, serializers, group=group, settles=True)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits
         self._committing = asyncio.Lock()
+        self._leases = leases
+        self._handling = handling
         self._joined: set[str] = set()
         member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
         self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
@@ -44,6 +58,11 @@ class Consumer(Feed):
     def assignment(self) -> frozenset[tuple[str, int]]:
         """The queues that this consumer reads now, as (broker, number)."""
         return frozenset((reader.broker, reader.queue_id) for reader in self._queues.values() if not reader.is_retry)
+
+    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+        reader = super()._new_reader(queue, start)
+        reader.settler, reader.handling = self._leases.settler(queue.broker, self.topic, self.group_id), self._handling
+        return reader
 
     def _start(self) -> None:
         if not self._started and not self._closed and self._commits:
@@ -174,6 +193,7 @@ class Consumer(Feed):
 
     async def _finish(self) -> None:
         try:
+            await self._leases.flush()  # what failed is told before it counts as done
             if self._commits:
                 await self.commit()
         except LiteMQError as error:

@@ -17,7 +17,7 @@ class Inbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._batches: deque[tuple[list[Message], int, QueueReader] | Exception] = deque()
+        self._batches: deque[tuple[list[Message], int, QueueReader | None] | Exception] = deque()
         self._bytes = 0
         self._present: Iterator[Message] = iter(())
         self._present_bytes = 0
@@ -34,6 +34,9 @@ class Inbox:
 
     def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:
         """Add what was pulled from a queue."""
+        self._add(messages, size, queue)
+
+    def _add(self, messages: list[Message], size: int, queue: QueueReader | None) -> None:
         self._batches.append((messages, size, queue))
         self._bytes += size
         self._tell(self._wanted)

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Final
 
 from litemq.client.ack_policy import Failure, Handling
 from litemq.client.backend import LeaseTerms
+from litemq.client.config import OffsetReset
 from litemq.client.messages import Message
 from litemq.client.serializers import Serializers
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Place, Settlements, pack_offsets, place_of
 from litemq.client.settler import Settler
-from litemq.errors import LeaseLostError, LiteMQError
+from litemq.client.times import lease_ms
+from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError
 from litemq.format.messages import MessageFields
 from litemq.types import RecordKind
 
-__all__ = ["Lease"]
+__all__ = ["Lease", "lease_terms"]
 
 _RETRY: Final = RecordKind.RETRY
+_NOT_TRIED: Final = Failure(max_retries=(1 << 32) - 1)  # to be had at once; whether it was tried too often is for the next one to say
+
+
+def lease_terms(lease: float | timedelta, handling: Handling, reset: OffsetReset) -> LeaseTerms:
+    """What messages are leased, as callers say it."""
+    if reset == "error":
+        raise InvalidArgumentError("auto_offset_reset='error' is for queues that are assigned: with leases choose earliest or latest")
+    return LeaseTerms(lease_ms(lease), handling.retry.max_retries, reset == "latest")
 
 
 class Lease:
@@ -89,13 +100,13 @@ class Lease:
         return self.settler.fail(FailedDelivery(place_of(fields), self.token, message.attempt, failure))
 
     def release(self, message: Message, fields: MessageFields) -> bool:
-        self.fail(message, fields, Failure(max_retries=self.handling.retry.max_retries))
+        self.fail(message, fields, _NOT_TRIED)
         return True
 
-    async def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> None:
+    async def extend(self, message: Message, fields: MessageFields, length_ms: int) -> None:
         place = place_of(fields)
         leased = LeasedOffsets(place.queue_id, place.is_retry, self.token, [place.offset, 1])
-        for lost, error in await self.settler.extend(lease_ms, [leased]):
+        for lost, error in await self.settler.extend(length_ms, [leased]):
             self.lose({lost: error})
         if message in self.lost:
             raise self.lost[message]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, outcome_of
+from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
 from litemq.client.retry_policy import Retry, RetryPolicy
 from litemq.client.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settlements import Settlements, place_of
@@ -86,7 +86,7 @@ class Source(Protocol):
         """It was not tried to the end: whoever comes next may have it. Says whether that settles it."""
         ...
 
-    def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> Awaitable[None]:
+    def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:
         """Keep it for so long from now on."""
         ...
 
@@ -247,7 +247,7 @@ class Message:
 
     async def reject(self, *, reason: str = "") -> None:
         """No try will do: straight to the dead letters, where ``reason`` is read by people."""
-        await self.fail(Failure(is_final=True, reason=DeadReason.CONSUME_ERROR, error=reason))
+        await self.fail(Failure(is_final=True, reason=DeadReason.CONSUME_ERROR, error=one_line(reason)))
 
     async def fail(self, failure: Failure) -> None:
         """The try failed, and this is all there is to say about it: what ``nack`` and ``reject`` are made of."""

@@ -110,10 +110,7 @@ class QueueReader:
         """A try failed: the broker keeps the message for the next one."""
         acks = self._settling()
         if self.settler is None:
-            raise UnsupportedFeatureError(
-                "nack() and reject() of a message that was read from a queue are not in this version: ack() what is done; "
-                "what is not acknowledged comes again"
-            )
+            raise UnsupportedFeatureError("this message was read by one who keeps its own progress: no broker can keep it for another try")
         place = place_of(fields)
         settlements = self.settler.fail(FailedDelivery(place, 0, message.attempt, failure))
 
@@ -128,7 +125,7 @@ class QueueReader:
         """It stays as it is, and comes again to whoever reads the queue next."""
         return False
 
-    def extend(self, message: Message, fields: MessageFields, lease_ms: int) -> Awaitable[None]:  # noqa: ARG002
+    def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:  # noqa: ARG002
         """There is no lease here."""
         raise UnsupportedFeatureError(
             "this message was read from a queue, which stays with its reader: there is no lease to extend. "

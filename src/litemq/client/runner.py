@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Final
 
+from litemq.client.ack_batch import ack_batch
+from litemq.client.ack_policy import AckPolicy
 from litemq.client.consumer import Consumer
 from litemq.client.handler_breaker import BreakerTurn, HandlerBreaker, HandlerState
 from litemq.client.handler_call import HandlerCalls
@@ -129,8 +131,9 @@ class Runner:
         try:
             async with AsyncExitStack() as stack:
                 for message in messages:
-                    await stack.enter_async_context(message.process())
+                    await stack.enter_async_context(message.process(AckPolicy.MANUAL))
                 await self._calls(messages)
+                await ack_batch([message for message in messages if not message.is_settled])
         except asyncio.CancelledError:
             if self._breaker is not None:
                 self._breaker.forget(turn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.client.ack_policy import Failure
 from litemq.errors import LiteMQError
@@ -11,6 +11,9 @@ from litemq.format.messages import MessageFields
 from litemq.types import RecordKind
 
 __all__ = ["FailedDelivery", "LeasedOffsets", "Place", "Settlements", "Unsettled", "pack_offsets", "place_of"]
+
+_MOST: Final = 8_192
+_MOST_FAILED: Final = 50  # each may tell a long story
 
 
 class Place(NamedTuple):
@@ -62,7 +65,7 @@ class Settlements:
         self.count = 0
         self._acked: dict[tuple[int, bool, int], list[int]] = {}
         self._failed: list[FailedDelivery] = []
-        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Place | None, asyncio.Future[None]]] = []
         self._is_answered = False
         self._error: LiteMQError | None = None
         self._unsettled: dict[Place, LiteMQError] = {}
@@ -81,6 +84,11 @@ class Settlements:
         """A try failed."""
         self.count += 1
         self._failed.append(delivery)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as large as a request should be."""
+        return self.count >= _MOST or len(self._failed) >= _MOST_FAILED
 
     @property
     def acked(self) -> list[LeasedOffsets]:
@@ -102,6 +110,13 @@ class Settlements:
             self._waiting.append((place, future))
         return future
 
+    async def wait_answered(self) -> None:
+        """Wait until there is an answer, or none will come."""
+        if not self._is_answered:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((None, future))
+            await future
+
     def answered(self, unsettled: list[Unsettled]) -> None:
         """The broker settled all but these."""
         self._unsettled = dict(unsettled)
@@ -119,8 +134,8 @@ class Settlements:
             if not future.done():
                 self._tell(place, future)
 
-    def _tell(self, place: Place, future: asyncio.Future[None]) -> None:
-        error = self._error or self._unsettled.get(place)
+    def _tell(self, place: Place | None, future: asyncio.Future[None]) -> None:
+        error = None if place is None else self._error or self._unsettled.get(place)
         if error is None:
             future.set_result(None)
         else:

@@ -13,7 +13,6 @@ from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, N
 
 __all__ = ["SettleWith", "Settler"]
 
-_MOST_A_REQUEST: Final = 8_192
 _MOST_ON_THEIR_WAY: Final = 4  # what is settled meanwhile goes together: the more there is to do, the larger the requests
 
 _AGAIN: Final = (ConnectionLostError, RequestTimeoutError, OverloadedError, NotGroupMemberError)
@@ -41,7 +40,7 @@ class Settler:
         self._loop = asyncio.get_running_loop()
         self._open = Settlements()
         self._full: deque[Settlements] = deque()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking: dict[asyncio.Task[None], Settlements] = {}
         self._is_scheduled = self._is_closed = False
 
     def ack(self, queue_id: int, is_retry: bool, token: int, offset: int) -> Settlements:
@@ -59,7 +58,7 @@ class Settler:
     def _next(self) -> Settlements:
         if self._is_closed:
             raise ClientClosedError("the client was closed: the message comes again when its lease ends")
-        if self._open.count >= _MOST_A_REQUEST:
+        if self._open.is_full:
             self._full.append(self._open)
             self._open = Settlements()
         if not self._is_scheduled and len(self._asking) < _MOST_ON_THEIR_WAY:
@@ -77,11 +76,11 @@ class Settler:
             else:
                 return
             task = self._loop.create_task(self._settle(settlements), name=f"litemq settles {self.topic}")
-            self._asking.add(task)
+            self._asking[task] = settlements
             task.add_done_callback(self._asked)
 
     def _asked(self, task: asyncio.Task[None]) -> None:
-        self._asking.discard(task)
+        del self._asking[task]
         self._send()
 
     async def _settle(self, settlements: Settlements) -> None:
@@ -113,9 +112,9 @@ class Settler:
 
     async def flush(self) -> None:
         """Wait until everything that was settled before is answered, or has failed."""
-        while self._asking or self._open.count or self._full:
-            self._send()
-            await asyncio.wait(list(self._asking))
+        before = [*self._asking.values(), *self._full, *([self._open] if self._open.count else [])]
+        for settlements in before:
+            await settlements.wait_answered()
 
     async def close(self) -> None:
         """Tell no more; what is not answered is not known."""

@@ -6,6 +6,7 @@ import pytest
 
 from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, failure_of, outcome_of
 from litemq.client.retry_policy import Retry, RetryPolicy
+from litemq.errors import HandlerTimeoutError
 from litemq.types import DeadReason
 
 RETRY = RetryPolicy(max_retries=3, min_backoff=8, jitter=False, throws=(LookupError,))
@@ -44,6 +45,11 @@ def test_a_payload_that_cannot_be_read_is_not_tried_again() -> None:
     assert verdict is Verdict.FAIL
     assert failure[:5] == (0, 3, True, DeadReason.CONSUME_ERROR, "undecodable")
     assert outcome_of(Handling(AckPolicy.MANUAL), ValueError(), 1, is_undecodable=True).verdict is Verdict.LEAVE
+
+
+def test_a_time_limit_is_told_in_a_word() -> None:
+    assert failure_of(HandlerTimeoutError("slow"), RETRY, 1).detail == "timeout"
+    assert failure_of(ValueError("slow"), RETRY, 1).detail == ""
 
 
 def test_the_next_try_comes_later_each_time() -> None:

@@ -9,6 +9,7 @@ import pytest
 from litemq.broker.config import BrokerLimits
 from litemq.client.async_client import AsyncClient
 from litemq.client.messages import Message, OutgoingMessage
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Json
 from litemq.errors import (
     AlreadySettledError,
@@ -16,7 +17,6 @@ from litemq.errors import (
     ClientClosedError,
     InvalidArgumentError,
     TopicNotFoundError,
-    UnsupportedFeatureError,
 )
 from support.clusters import LocalCluster, local_cluster
 
@@ -72,15 +72,17 @@ def test_what_was_acknowledged_does_not_come_again() -> None:
     run(test)
 
 
-def test_an_error_in_process_leaves_the_message() -> None:
+def test_an_error_in_process_means_another_try() -> None:
     async def test(cluster: LocalCluster) -> None:
         async with cluster.client() as mq:
             await mq.send("orders", b"x")
             (message,) = await mq.receive("orders", group_id="g", wait=5)
             with pytest.raises(ValueError, match="bad"):
-                async with message.process():
+                async with message.process(retry=RetryPolicy(delays=[0])):
                     raise ValueError("bad")
-            assert not message.is_settled
+            assert message.is_settled
+            (again,) = await mq.receive("orders", group_id="g", wait=5)
+            assert again.attempt == 2
 
     run(test)
 
@@ -298,20 +300,6 @@ def test_a_topic_that_no_broker_creates() -> None:
                 await anext(mq.consumer("orders", group_id="g"))
 
     run(test, limits=BrokerLimits(auto_create_topics=False))
-
-
-def test_what_is_not_there_yet_says_so() -> None:
-    async def test(cluster: LocalCluster) -> None:
-        async with cluster.client() as mq:
-            with pytest.raises(UnsupportedFeatureError):
-                await mq.receive("orders", group_id="g", lease=60)
-            await mq.send("orders", b"x")
-            (message,) = await mq.receive("orders", group_id="g", wait=5)
-            for settle in (message.nack(), message.reject(), message.extend(5)):
-                with pytest.raises(UnsupportedFeatureError):
-                    await settle
-
-    run(test)
 
 
 def test_a_client_is_used_open() -> None:

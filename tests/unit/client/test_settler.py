@@ -57,6 +57,16 @@ async def test_a_request_is_bounded() -> None:
 
 
 @on_loop
+async def test_stories_are_long() -> None:
+    backend = LeaseBackend()
+    settler = settler_of(backend)
+    for offset in range(120):
+        settler.fail(FailedDelivery(Place(0, False, offset), 7, 1, Failure(stack="x" * 8000)))
+    await settler.flush()
+    assert [len(failed) for _, failed in backend.settled] == [50, 50, 20]
+
+
+@on_loop
 async def test_a_lost_answer_is_asked_for_again() -> None:
     backend = LeaseBackend()
     backend.troubles += [ConnectionLostError("gone"), OverloadedError("busy", 1)]
@@ -85,6 +95,25 @@ async def test_what_is_refused_is_told_to_those_concerned() -> None:
     backend.troubles.append(InvalidArgumentError("never"))
     with pytest.raises(InvalidArgumentError):
         await settler.ack(0, False, 7, 9).outcome(Place(0, False, 9))
+
+
+@on_loop
+async def test_flush_waits_for_what_was_before_it_alone() -> None:
+    backend = LeaseBackend()
+    settler = settler_of(backend)
+
+    async def keep_settling() -> None:
+        for offset in range(1, 1_000_000):
+            settler.ack(0, False, 7, offset)
+            await asyncio.sleep(0)
+
+    settler.ack(0, False, 7, 0)
+    settling = asyncio.ensure_future(keep_settling())
+    await asyncio.sleep(0)
+    await settler.flush()
+    assert not settling.done()
+    settling.cancel()
+    await settler.close()
 
 
 @on_loop

@@ -1,0 +1,169 @@
+"""Leases: messages for any number of consumers, each for a while; what is extended, what comes again, what is given back."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from litemq import AsyncClient, Message, RetryPolicy
+from litemq.errors import AlreadySettledError, InvalidArgumentError, LeaseLostError
+from support.engines import Engine, eventually
+
+capability = pytest.mark.capability
+
+
+async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
+    """Messages "0", "1", …"""
+    await mq.send_batch(topic, [b"%d" % n for n in range(count)])
+
+
+async def all_of(mq: AsyncClient, topic: str, wait: float = 0.3, lease: float = 60) -> list[Message]:
+    """What a group can get now."""
+    found: list[Message] = []
+    while messages := await mq.receive(topic, group_id="g", max_messages=1000, wait=wait, lease=lease):
+        found += messages
+    return found
+
+
+@capability('`consumer(…, mode="lease")`: any number of consumers, each message goes to one of them')
+async def test_consumers_share_the_messages(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await send_numbers(mq, topic, 300)
+        seen: Counter[int] = Counter()
+
+        async def consume(client: AsyncClient) -> None:
+            async with client.consumer(topic, group_id="g", mode="lease", max_poll_records=10) as consumer:
+                async for message in consumer:
+                    async with message.process():
+                        seen[int(message.body)] += 1
+                    if seen.total() >= 300:
+                        return
+
+        consuming = [asyncio.ensure_future(consume(client)) for client in (mq, mq, other)]
+        await asyncio.wait(consuming, return_when=asyncio.FIRST_COMPLETED)
+        for task in consuming:
+            task.cancel()
+        await asyncio.gather(*consuming, return_exceptions=True)
+        assert seen == Counter(range(300))
+        assert await all_of(other, topic) == []
+
+
+@capability("A lease that ends makes its message available again, with `attempt` raised; never early")
+async def test_a_lease_ends(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await mq.send(topic, b"x")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        (late,) = await mq.receive(topic, group_id="g", wait=5, lease=0.6)
+        assert late.attempt == 1
+        assert await other.receive(topic, group_id="g", wait=0) == []
+        (again,) = await other.receive(topic, group_id="g", wait=10)
+        assert loop.time() - began > 0.55
+        assert (again.message_id, again.attempt) == (late.message_id, 2)
+        with pytest.raises(LeaseLostError):
+            await late.ack()
+        await again.ack()
+
+
+@capability("`extend` keeps a message; `process` does so by itself while it runs")
+async def test_leases_are_extended(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq, engine.client() as other:
+        await send_numbers(mq, topic, 2)
+        by_hand, by_itself = await mq.receive(topic, group_id="g", wait=5, lease=2)
+        await by_hand.extend(60)
+        async with by_itself.process():
+            assert await other.receive(topic, group_id="g", wait=3) == []
+        await by_hand.ack()
+        for wrong in (0, 0.01, 1e9):
+            with pytest.raises(InvalidArgumentError, match="lease="):
+                await mq.receive(topic, group_id="g", lease=wrong)
+
+
+@capability("`ack` waits until it is stored; `ack_nowait` and `ack_batch` settle many at once")
+async def test_many_acknowledgements(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 500)
+        messages = await all_of(mq, topic)
+        assert sorted(int(message.body) for message in messages) == list(range(500))
+        await messages[0].ack()
+        await asyncio.gather(*(message.ack_nowait() for message in messages[1:10]))
+        with pytest.raises(AlreadySettledError) as raised:
+            await mq.ack_batch(messages[5:])
+        assert "490 of 495" in raised.value.__notes__[0]
+        assert all(message.is_settled for message in messages)
+    async with engine.client() as mq:
+        assert await all_of(mq, topic) == []
+
+
+@capability("What was received and not settled is given back when the client closes, and what waits in a consumer when it does")
+async def test_what_is_left_is_given_back(engine: Engine, topic: str) -> None:
+    async with engine.client() as other:
+        async with engine.client() as mq:
+            await send_numbers(mq, topic, 20)
+            received = await mq.receive(topic, group_id="g", max_messages=5, wait=5)
+            await received[0].ack()
+            async with mq.consumer(topic, group_id="g", mode="lease") as consumer:
+                taken = [await anext(consumer) for _ in range(3)]
+                await taken[0].ack()
+            with pytest.raises(LeaseLostError, match="given back"):
+                await taken[1].ack()
+        again = await all_of(other, topic)
+        done = {message.message_id for message in (received[0], taken[0])}
+        assert len(again) == 18
+        assert not done & {message.message_id for message in again}
+        await other.ack_batch(again)
+
+
+@capability("A group that is new begins with the oldest message, or with the next one: `auto_offset_reset`")
+async def test_where_a_group_begins(engine: Engine, topic: str) -> None:
+    async with engine.client(auto_offset_reset="latest") as mq:
+        await send_numbers(mq, topic, 3)
+        assert await mq.receive(topic, group_id="g", wait=0) == []
+        await mq.send(topic, b"new")
+        (message,) = await mq.receive(topic, group_id="g", wait=5)
+        assert message.body == b"new"
+        with pytest.raises(InvalidArgumentError, match="auto_offset_reset"):
+            mq.consumer(topic, group_id="g", mode="lease", auto_offset_reset="error")
+        with pytest.raises(InvalidArgumentError, match="mode="):
+            mq.consumer(topic, group_id="g", mode="both")  # type: ignore[arg-type]
+    async with engine.client() as mq:
+        assert len(await mq.receive(topic, group_id="h", wait=5, max_messages=100)) >= 1
+
+
+@capability("Connections cut while messages are leased: each one is handled, and in the end all are settled")
+async def test_connections_are_cut(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 200)
+        seen: set[int] = set()
+
+        async def consume() -> None:
+            async with mq.consumer(topic, group_id="g", mode="lease", lease=1, max_poll_records=16) as consumer:
+                async for message in consumer:
+                    try:
+                        async with message.process():
+                            seen.add(int(message.body))
+                    except LeaseLostError:
+                        continue
+                    if len(seen) % 40 == 0:
+                        engine.drop_connections()
+                        await asyncio.sleep(0.05)
+
+        consuming = asyncio.ensure_future(consume())
+        await eventually(lambda: len(seen) == 200, most=50)
+        await asyncio.sleep(0.3)
+        consuming.cancel()
+        await asyncio.gather(consuming, return_exceptions=True)
+    async with engine.client() as mq:
+        for message in await all_of(mq, topic, wait=2.5):  # an acknowledgement may have been cut off at the very end
+            await message.ack()
+        assert await all_of(mq, topic) == []
+
+
+async def test_a_message_that_is_never_settled_is_given_up(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"poison")
+        retry = RetryPolicy(max_retries=1)
+        for attempt in (1, 2):
+            (message,) = await mq.receive(topic, group_id="g", wait=10, lease=0.3, retry=retry)
+            assert message.attempt == attempt
+        assert await mq.receive(topic, group_id="g", wait=1, lease=0.3, retry=retry) == []

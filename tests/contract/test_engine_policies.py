@@ -1,0 +1,74 @@
+"""Ack policies: what becomes of a message when its handler ends, by the policy, with leases and with queues."""
+
+import asyncio
+
+import pytest
+
+from litemq import AckPolicy, AsyncClient, Message, RetryPolicy
+from litemq.client.config import ConsumeMode
+from support.engines import Engine
+
+MODES: tuple[ConsumeMode, ...] = ("lease", "queue")
+ENDS = ("returns", "raises", "is cancelled")
+
+# done: it never comes again; again: it is tried again by itself; dead: it is in the dead letters;
+# left: it comes again when the consumer, or the lease, has ended.
+POLICIES = {
+    AckPolicy.NACK_ON_ERROR: ("done", "again", "left"),
+    AckPolicy.REJECT_ON_ERROR: ("done", "dead", "left"),
+    AckPolicy.ACK: ("done", "done", "left"),
+    AckPolicy.MANUAL: ("left", "left", "left"),
+    AckPolicy.ACK_FIRST: ("done", "done", "done"),
+}
+SAID = {"done": "is done", "again": "is tried again", "dead": "goes to the dead letters", "left": "is left, and comes again"}
+CASES = [
+    pytest.param(
+        *(policy, end, outcome),
+        marks=pytest.mark.capability(f"`AckPolicy.{policy.name}`: when its handler {end}, a message {SAID[outcome]}"),
+        id=f"{policy.value}-{end}",
+    )
+    for policy, outcomes in POLICIES.items()
+    for end, outcome in zip(ENDS, outcomes, strict=True)
+]
+
+
+async def handle(message: Message, end: str) -> None:
+    """A handler that comes to this end."""
+
+    async def process(begun: asyncio.Event) -> None:
+        async with message.process():
+            begun.set()
+            if end == "raises":
+                raise ValueError("bad")
+            if end == "is cancelled":
+                await asyncio.sleep(60)
+
+    begun = asyncio.Event()
+    handling = asyncio.ensure_future(process(begun))
+    await begun.wait()
+    if end == "is cancelled":
+        handling.cancel()
+    await asyncio.wait([handling])
+    if not handling.cancelled() and end == "raises":
+        assert isinstance(handling.exception(), ValueError)
+
+
+async def dead_of(mq: AsyncClient, topic: str) -> list[Message]:
+    return [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("policy", "end", "outcome"), CASES)
+async def test_policy(engine: Engine, topic: str, mode: ConsumeMode, policy: AckPolicy, end: str, outcome: str) -> None:
+    retry = RetryPolicy(delays=[0.05])
+    async with engine.client() as mq:
+        await mq.send(topic, b"x")
+        async with mq.consumer(topic, group_id="g", mode=mode, lease=30, ack_policy=policy, retry=retry) as consumer:
+            await handle(await anext(consumer), end)
+            by_itself = await consumer.take(1, 3 if outcome == "again" else 0.3)
+        released = outcome == "left" and mode == "lease" and end == "is cancelled" and policy is not AckPolicy.MANUAL
+        assert bool(by_itself) == (outcome == "again" or released)
+        if outcome == "dead":
+            assert len(await dead_of(mq, topic)) == 1
+    async with engine.client() as mq, mq.consumer(topic, group_id="g", mode=mode) as consumer:
+        assert bool(await consumer.take(1, 0.3 if outcome in ("done", "dead") else 5)) == (outcome in ("left", "again"))

@@ -1,0 +1,175 @@
+"""Settling: `nack`, `reject`, what is tried again and when, what goes to the dead letters, with leases and with queues."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry, RetryPolicy
+from litemq.client.config import ConsumeMode
+from litemq.client.consumer import Consumer
+from litemq.errors import AlreadySettledError, InvalidArgumentError, SerializationError, UnsupportedFeatureError
+from support.engines import Engine
+
+capability = pytest.mark.capability
+MODES: tuple[ConsumeMode, ...] = ("lease", "queue")
+both_modes = pytest.mark.parametrize("mode", MODES)
+
+
+async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
+    """Messages "0", "1", … in one queue."""
+    await mq.send_batch(topic, [OutgoingMessage(b"%d" % n, keys=f"k{n}", ordering_key="k") for n in range(count)])
+
+
+async def dead_letters(mq: AsyncClient, topic: str, count: int) -> list[Message]:
+    """What was given up, once it is so much."""
+    async with asyncio.timeout(20):
+        while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert len(found) == count
+    return found
+
+
+async def nothing_comes(consumer: Consumer, within: float = 0.5) -> bool:
+    return await consumer.take(1, within) == []
+
+
+@asynccontextmanager
+async def consuming(
+    mq: AsyncClient, topic: str, mode: ConsumeMode, *, ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR, retry: RetryPolicy | None = None
+) -> AsyncIterator[Consumer]:
+    async with mq.consumer(topic, group_id="g", mode=mode, ack_policy=ack_policy, retry=retry) as consumer:
+        yield consumer
+
+
+@capability("`nack()`: the message comes again at once; `nack(delay=…)`: not before; `attempt` says which try it is")
+@both_modes
+async def test_nack(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        loop = asyncio.get_running_loop()
+        async with consuming(mq, topic, mode) as consumer:
+            message = await anext(consumer)
+            assert message.attempt == 1
+            await message.nack()
+            again = await anext(consumer)
+            assert (again.message_id, again.body, again.attempt) == (message.message_id, b"0", 2)
+            began = loop.time()
+            await again.nack(delay=timedelta(seconds=0.7))
+            with pytest.raises(AlreadySettledError):
+                await again.ack()
+            third = await anext(consumer)
+            assert loop.time() - began >= 0.69
+            assert (third.message_id, third.attempt) == (message.message_id, 3)
+            await third.ack()
+            assert await nothing_comes(consumer)
+            with pytest.raises(InvalidArgumentError, match="delay="):
+                await third.nack(delay=-1)
+
+
+@capability("`reject(reason=…)`: straight to the dead letters, with its story")
+@both_modes
+async def test_reject(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 2)
+        async with consuming(mq, topic, mode) as consumer:
+            await (await anext(consumer)).reject(reason="of no use\nto anybody")
+            await (await anext(consumer)).ack()
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        told = letter.properties
+        assert (told["litemq-reason"], told["litemq-group"], told["litemq-count"]) == ("4", "g", "1")
+        assert told["litemq-error"] == "of no use to anybody"
+        assert told["litemq-consumer"] == mq.config.client_id
+        assert letter.keys == ("k0",)
+
+
+@capability("After too many tries a message goes to the dead letters: `RetryPolicy(max_retries=…)`")
+@both_modes
+async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        tries = 0
+        async with consuming(mq, topic, mode, retry=RetryPolicy(max_retries=2, delays=[0, 0.1])) as consumer:
+            while messages := await consumer.take(1, 1.5):
+                tries += 1
+                with pytest.raises(ValueError, match="bad"):
+                    async with messages[0].process():
+                        raise ValueError("bad")
+        assert tries == 3
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert (letter.properties["litemq-reason"], letter.properties["litemq-count"]) == ("1", "3")
+        assert letter.properties["litemq-error"] == "ValueError: bad"
+        assert "raise ValueError" in letter.properties["litemq-stack"]
+
+
+async def ask_for_another_try(message: Message) -> None:
+    async with message.process():
+        raise Retry(delay=0.2)
+
+
+@capability("`Retry(delay=…)` asks for another try, and is no error; errors in `throws` go straight to the dead letters")
+@both_modes
+async def test_retry_and_throws(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        async with consuming(mq, topic, mode, retry=RetryPolicy(throws=(LookupError,))) as consumer:
+            await ask_for_another_try(await anext(consumer))
+            again = await anext(consumer)
+            assert again.attempt == 2
+            with pytest.raises(KeyError):
+                async with again.process():
+                    raise KeyError("nobody")
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert letter.properties["litemq-reason"] == "4"
+        assert letter.properties["litemq-count"] == "2"
+
+
+@capability("A payload that cannot be read goes to the dead letters with its bytes, when a handler asks for its value")
+@both_modes
+async def test_undecodable(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"{no json", properties={"content-type": "application/json"})
+        async with consuming(mq, topic, mode) as consumer:
+            message = await anext(consumer)
+            with pytest.raises(SerializationError):
+                async with message.process():
+                    assert message.value
+            assert await nothing_comes(consumer)
+        (letter,) = await dead_letters(mq, topic, 1)
+        assert (letter.properties["litemq-reason"], letter.properties["litemq-detail"]) == ("4", "undecodable")
+        assert b"{no json" in letter.body
+
+
+@capability("With queues: what failed is committed as done, and comes again through the group's retry queue, to any member")
+async def test_queues_go_on(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 3)
+        async with consuming(mq, topic, "queue") as consumer:
+            await (await anext(consumer)).nack(delay=1)
+            for _ in range(2):
+                await (await anext(consumer)).ack()
+    async with engine.client() as mq, consuming(mq, topic, "queue") as consumer:
+        message = await anext(consumer)
+        assert (message.body, message.attempt) == (b"0", 2)
+        await message.ack()
+        assert await nothing_comes(consumer)
+        with pytest.raises(AlreadySettledError):
+            await message.ack()
+
+
+async def test_a_queue_has_no_leases_and_a_reader_nothing_to_settle(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await send_numbers(mq, topic, 1)
+        async with consuming(mq, topic, "queue") as consumer:
+            message = await anext(consumer)
+            with pytest.raises(UnsupportedFeatureError, match="no lease"):
+                await message.extend(60)
+            await message.ack()
+        message = await anext(mq.reader(topic))
+        for settle in (message.ack, message.nack, message.reject):
+            with pytest.raises(UnsupportedFeatureError, match="without a group"):
+                await settle()
