@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from litemq.client.dead_letter import DeadLetter
-
 from litemq.client.async_client import AsyncClient
+from litemq.client.dead_letter import DeadLetter
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 from support import poisoned_worker

@@ -15,6 +15,7 @@ from litemq.client.identity import new_suffix
 from litemq.client.leases import Leases
 from litemq.client.member import Following, GroupMember, Joining
 from litemq.client.queue_reader import QueueReader
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.errors import ConnectionLostError, LiteMQError, NotGroupMemberError, OffsetOutOfRangeError, OverloadedError, RequestTimeoutError
 
@@ -41,8 +42,9 @@ class Consumer(Feed):
         commits: bool,
         leases: Leases,
         handling: Handling,
+        selection: Selection = EVERYTHING,
     ) -> None:
-        super().__init__(backend, topic, config, serializers, group=group, settles=True)
+        super().__init__(backend, topic, config, serializers, group=group, settles=True, selection=selection)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits
@@ -52,7 +54,7 @@ class Consumer(Feed):
         self._joined: set[str] = set()
         member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
         self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
-        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._drop)
+        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._commit_finished, self._drop)
 
     @property
     def assignment(self) -> frozenset[tuple[str, int]]:
@@ -127,7 +129,7 @@ class Consumer(Feed):
         return queue.least if self._reset == "earliest" else queue.next
 
     async def _finish_queue(self, reader: QueueReader) -> None:
-        """Wait, not for ever, until what was taken of a queue is acknowledged, and commit it; what was not taken is for its next owner."""
+        """Wait, not for ever, until what was taken of a queue is acknowledged; what was not taken is for its next owner."""
         untaken = self._inbox.drop(reader)
         acks = reader.acks
         if acks is None:
@@ -141,6 +143,8 @@ class Consumer(Feed):
                 "queue %d of %s on %s is another's now; its messages %d … %d come again there",
                 *(reader.queue_id, self.topic, reader.broker, acks.done, taken_to - 1),
             )
+
+    async def _commit_finished(self) -> None:
         if self._commits:
             await self.commit()
 
