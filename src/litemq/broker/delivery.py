@@ -8,7 +8,7 @@ everything but those.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.format.runs import Run, RunSet
 from litemq.storage.state import QueueKey
@@ -35,6 +35,7 @@ class Extended(NamedTuple):
 
 
 _NOTHING = QueueProgress()
+_SLOT_MS: Final = 10  # leases that end within it are looked at together
 
 
 class Stock:
@@ -50,6 +51,7 @@ class Stock:
         self.in_flight = 0
         self._later = Leases()  # deadlines that the log does not know
         self._settled = RunSet()  # since the last record
+        self._ends: dict[int, dict[Run, int]] = {}  # tokens of leases that end by a time, most of them settled before
         self._seen: tuple[QueueProgress | None, int] = (None, -1)
 
     @property
@@ -82,6 +84,7 @@ class Stock:
         for lease in live:
             self.again.remove(lease.begin, lease.end)
         self._settled = RunSet()
+        self._ends = {}
         self._seen = self._looks()
         return live
 
@@ -172,6 +175,9 @@ class Stock:
             self.again.remove(lease.begin, lease.end)
             self._later.remove(lease.begin, lease.end)
             self._settled.add(lease.begin, lease.end)
+            ends = self._ends.get(_slot_of(lease.deadline))
+            if ends is not None:
+                ends.pop((lease.begin, lease.end), None)
         return mine, lost
 
     def settle_unleased(self, offset: int) -> None:
@@ -205,8 +211,22 @@ class Stock:
                     self._later.put(extended)
         return Extended(kept, logged, list(lost))
 
-    def lapse(self, begin: int, end: int, token: int, now: int) -> bool:
-        """A lease was to end by now: whether anything of it did, and can be had again."""
+    def watch(self, lease: Lease) -> int | None:
+        """See to the end of a lease; returns when that is to be looked at, unless that was said before."""
+        slot = _slot_of(lease.deadline)
+        ends = self._ends.get(slot)
+        if ends is None:
+            self._ends[slot] = {(lease.begin, lease.end): lease.token}
+            return slot
+        ends[lease.begin, lease.end] = lease.token
+        return None
+
+    def end(self, slot: int, now: int) -> bool:
+        """The time has come at which some leases were to end: whether anything can be had again."""
+        ended = [self._lapse(begin, end, token, now) for (begin, end), token in self._ends.pop(slot, {}).items()]
+        return any(ended)
+
+    def _lapse(self, begin: int, end: int, token: int, now: int) -> bool:
         ended = False
         for lease in self._queue.leases.within(begin, end):
             if lease.token != token:
@@ -229,6 +249,10 @@ class Stock:
             reached = later.end
         if reached < lease.end:
             yield lease._replace(begin=reached)
+
+
+def _slot_of(deadline: int) -> int:
+    return -(-deadline // _SLOT_MS) * _SLOT_MS
 
 
 def _size(runs: list[Run]) -> int:

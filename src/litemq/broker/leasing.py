@@ -20,13 +20,13 @@ from litemq.broker.chunks import Chunks
 from litemq.broker.config import BrokerLimits
 from litemq.broker.dead_letters import Burial, letters_of
 from litemq.broker.delivery import Stock
-from litemq.broker.filters import parse_filter
 from litemq.broker.granting import Granted, Wish
 from litemq.broker.lease_tick import Tick
+from litemq.broker.lease_turn import LeasedTopic, Turn, Want
 from litemq.broker.settling import Settlement
 from litemq.broker.topic_stock import TopicStock
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, OffsetOutOfRangeError, OverloadedError, StorageError
+from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, StorageError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseAnswer, LeaseRequest
 from litemq.storage.state import QueueKey, TopicFacts
@@ -37,50 +37,13 @@ from litemq.types import check_name
 __all__ = ["Leasing"]
 
 _RETRY_AFTER_MS: Final = 100
-_NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
 _LOG = logging.getLogger(__name__)
 
-Ending = tuple[TopicStock, Stock, Lease]
+Ending = tuple[TopicStock, Stock, int]
 
 
 def _new_token() -> int:
     return random.getrandbits(64) or 1
-
-
-class _Want:
-    """One request for messages that has not been answered yet."""
-
-    __slots__ = ("caller", "frame", "max_bytes", "max_messages", "request", "timer", "wait_ms", "wanted")
-
-    def __init__(self, caller: Caller, frame: Frame, request: LeaseRequest, limits: BrokerLimits) -> None:
-        self.caller = caller
-        self.frame = frame
-        self.request = request
-        self.max_messages = min(request.max_messages, limits.max_pull_messages)
-        self.max_bytes = min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes)
-        self.wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
-        self.wanted = parse_filter(request.filter, is_sql=request.filter_is_sql)
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class _Topic:
-    """A topic that a group leases, and those who wait for its messages, the first first."""
-
-    __slots__ = ("stock", "waiting")
-
-    def __init__(self, stock: TopicStock) -> None:
-        self.stock = stock
-        self.waiting: dict[_Want, None] = {}
-
-
-class _Turn:
-    """What a group asks for in one turn of the event loop."""
-
-    __slots__ = ("settlements", "topics")
-
-    def __init__(self) -> None:
-        self.settlements: list[tuple[_Topic, Settlement]] = []
-        self.topics: dict[_Topic, None] = {}
 
 
 class Leasing:
@@ -97,10 +60,10 @@ class Leasing:
         self._wait_for_try = wait_for_try
         self._loop = asyncio.get_running_loop()
         self._chunks = Chunks(store, self._was_read)
-        self._topics: dict[tuple[str, int], _Topic] = {}
-        self._readers: dict[int, set[_Topic]] = defaultdict(set)  # by topic
-        self._turns: dict[str, _Turn] = {}
-        self._of_caller: dict[Caller, dict[_Want, _Topic]] = defaultdict(dict)
+        self._topics: dict[tuple[str, int], LeasedTopic] = {}
+        self._readers: dict[int, set[LeasedTopic]] = defaultdict(set)  # by topic
+        self._turns: dict[str, Turn] = {}
+        self._of_caller: dict[Caller, dict[Want, LeasedTopic]] = defaultdict(dict)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -121,9 +84,11 @@ class Leasing:
                 f"max_messages={request.max_messages}, lease_ms={request.lease_ms}: choose at least 1, "
                 f"and {limits.min_lease_ms} … {limits.max_lease_ms}"
             )
-        want = _Want(caller, frame, request, limits)
+        want = Want(caller, frame, request, limits)
         of_topic = self._topic(request.group, topic)
-        self._begin(request, of_topic.stock)
+        if not of_topic.has_begun:
+            of_topic.has_begun = True
+            self._begin(request, of_topic.stock)
         of_topic.waiting[want] = None
         self._of_caller[caller][want] = of_topic
         self._turn(of_topic)
@@ -139,17 +104,7 @@ class Leasing:
     def settle(self, settlement: Settlement, topic: TopicFacts) -> None:
         """Take a settlement or an extension; it is answered once it is safe."""
         of_topic = self._topic(settlement.group, topic)
-        cold = []
-        for key, offset in settlement.needed(of_topic.stock):
-            try:
-                record = self._store.read_if_hot(key, offset, 1)
-            except LiteMQError as error:
-                settlement.records[key, offset] = error
-            else:
-                if record is None:
-                    cold.append((key, offset))
-                else:
-                    settlement.records[key, offset] = record or _NOTHING_THERE
+        cold = settlement.read_hot(self._store, settlement.needed(of_topic.stock))
         if not cold:
             self._turn(of_topic).settlements.append((of_topic, settlement))
             return
@@ -157,31 +112,27 @@ class Leasing:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle_cold(self, of_topic: _Topic, settlement: Settlement, cold: list[tuple[QueueKey, int]]) -> None:
+    async def _settle_cold(self, of_topic: LeasedTopic, settlement: Settlement, cold: list[tuple[QueueKey, int]]) -> None:
         """What a settlement needs is not in memory: it waits for it."""
-        for key, offset in cold:
-            try:
-                settlement.records[key, offset] = await self._store.pull(key, offset, 1) or _NOTHING_THERE
-            except LiteMQError as error:
-                settlement.records[key, offset] = error
+        await settlement.read_cold(self._store, cold)
         self._turn(of_topic).settlements.append((of_topic, settlement))
 
-    def _topic(self, group: str, topic: TopicFacts) -> _Topic:
+    def _topic(self, group: str, topic: TopicFacts) -> LeasedTopic:
         of_topic = self._topics.get((group, topic.topic_id))
         if of_topic is None:
             check_name(group, "group")
-            of_topic = self._topics[group, topic.topic_id] = _Topic(TopicStock(self._store, self._chunks, group, topic))
+            of_topic = self._topics[group, topic.topic_id] = LeasedTopic(TopicStock(self._store, self._chunks, group, topic))
             self._readers[topic.topic_id].add(of_topic)
         return of_topic
 
-    def _turn(self, of_topic: _Topic) -> _Turn:
+    def _turn(self, of_topic: LeasedTopic) -> Turn:
         """The turn of a group that is about to be; this topic is looked at then."""
         group = of_topic.stock.group
         turn = self._turns.get(group)
         if turn is None:
             if not self._turns:
                 self._loop.call_soon(self._decide_all)
-            turn = self._turns[group] = _Turn()
+            turn = self._turns[group] = Turn()
         turn.topics[of_topic] = None
         return turn
 
@@ -201,7 +152,7 @@ class Leasing:
                 _LOG.exception("the leases of group %r could not be decided", group)
                 self._failed(turn, StorageError("the broker could not do this; its log says why"))
 
-    def _failed(self, turn: _Turn, error: LiteMQError) -> None:
+    def _failed(self, turn: Turn, error: LiteMQError) -> None:
         """Nothing of what was decided is true: everybody is told, and the stocks are made anew."""
         for _, settlement in turn.settlements:
             settlement.caller.refuse(settlement.frame, error)
@@ -211,7 +162,7 @@ class Leasing:
                 want.caller.refuse(want.frame, error)
             of_topic.stock.forget()
 
-    def _decide(self, group: str, turn: _Turn) -> None:
+    def _decide(self, group: str, turn: Turn) -> None:
         now = self._clock.wall_ms()
         tick = Tick(group)
         burials: list[Burial] = []
@@ -237,10 +188,10 @@ class Leasing:
         for _, settlement in turn.settlements:
             settlement.answer(self._store)
 
-    def _serve(self, of_topic: _Topic, tick: Tick, burials: list[Burial], now: int) -> list[tuple[_Want, Wish, Granted]]:
+    def _serve(self, of_topic: LeasedTopic, tick: Tick, burials: list[Burial], now: int) -> list[tuple[Want, Wish, Granted]]:
         """Give those who wait what there is, the first first."""
         stock = of_topic.stock
-        served: list[tuple[_Want, Wish, Granted]] = []
+        served: list[tuple[Want, Wish, Granted]] = []
         if self._store.state.delivery.groups.is_paused(stock.group):
             return served
         in_flight = stock.in_flight
@@ -266,7 +217,7 @@ class Leasing:
                 break  # there is nothing for those behind it, either
         return served
 
-    def _answer(self, want: _Want, wish: Wish, given: Granted) -> None:
+    def _answer(self, want: Want, wish: Wish, given: Granted) -> None:
         self._forget(want)
         if given.trouble is not None and not given.counts:
             want.caller.refuse(want.frame, given.trouble)
@@ -277,7 +228,7 @@ class Leasing:
 
     # Waiting ------------------------------------------------------------------------------------------------------------------
 
-    def _let_wait(self, of_topic: _Topic) -> None:
+    def _let_wait(self, of_topic: LeasedTopic) -> None:
         """Those who were given nothing wait for as long as they want to; what is on its way is waited for anyway."""
         if not of_topic.waiting:
             return
@@ -291,11 +242,11 @@ class Leasing:
         if of_topic.waiting and not is_at_it and of_topic.stock.has_unread and self._store.confirm_offset < self._store.log_end:
             self._look_when_confirmed(of_topic, self._store.log_end)  # written, and not safe yet: nobody will say that it has grown
 
-    def _confirmed(self, of_topic: _Topic, failure: LiteMQError | None) -> None:
+    def _confirmed(self, of_topic: LeasedTopic, failure: LiteMQError | None) -> None:
         if failure is None and of_topic.waiting:
             self._turn(of_topic)
 
-    def _wait_for_room(self, of_topic: _Topic, want: _Want) -> None:
+    def _wait_for_room(self, of_topic: LeasedTopic, want: Want) -> None:
         """It does not read what it was answered: it is looked at again when it does."""
         self._forget(want)
 
@@ -306,12 +257,12 @@ class Leasing:
 
         want.caller.when_room(resume)
 
-    def _give_up(self, want: _Want) -> None:
+    def _give_up(self, want: Want) -> None:
         """Its time is over."""
         self._forget(want)
         want.caller.answer(want.frame, b"")
 
-    def _forget(self, want: _Want) -> None:
+    def _forget(self, want: Want) -> None:
         if want.timer is not None:
             want.timer.cancel()
             want.timer = None
@@ -337,7 +288,7 @@ class Leasing:
         if of_topic is not None:
             self._look_when_confirmed(of_topic, end)
 
-    def _look_when_confirmed(self, of_topic: _Topic, end: int) -> None:
+    def _look_when_confirmed(self, of_topic: LeasedTopic, end: int) -> None:
         if of_topic.waiting:
             self._store.when_confirmed(end, lambda failure: self._confirmed(of_topic, failure))
 
@@ -349,13 +300,15 @@ class Leasing:
                 self._turn(of_topic)
 
     def _watch(self, of_topic: TopicStock, stock: Stock, lease: Lease) -> None:
-        self._alarms.at(lease.deadline, self._ended, (of_topic, stock, lease))
+        slot = stock.watch(lease)
+        if slot is not None:
+            self._alarms.at(slot, self._ended, (of_topic, stock, slot))
 
     def _ended(self, endings: list[Ending]) -> None:
-        """The time of these leases is over, unless they were settled or extended meanwhile."""
+        """The time of some leases is over, unless they were settled or extended meanwhile."""
         now = self._clock.wall_ms()
-        for of_group, stock, lease in endings:
-            if stock.lapse(lease.begin, lease.end, lease.token, now):
+        for of_group, stock, slot in endings:
+            if stock.end(slot, now):
                 of_topic = self._topics.get((of_group.group, of_group.topic_id))
                 if of_topic is not None and of_topic.waiting:
                     self._turn(of_topic)
@@ -364,7 +317,7 @@ class Leasing:
         """A group's offsets were set, or it is paused no longer: everything is looked at anew."""
         for (name, _), of_topic in self._topics.items():
             if name == group:
-                of_topic.stock.forget()
+                of_topic.has_begun = False
                 self._turn(of_topic)
 
     def gone(self, caller: Caller) -> None:

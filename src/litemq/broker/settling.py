@@ -10,7 +10,7 @@ from litemq.broker.dead_letters import Burial, log_offset_of
 from litemq.broker.delivery import Stock
 from litemq.broker.lease_tick import Tick
 from litemq.broker.topic_stock import TopicStock
-from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError
+from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, OffsetOutOfRangeError
 from litemq.format.runs import Run, unpack_runs
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import TryFailed
@@ -27,6 +27,8 @@ _MOST_FAILED: Final = 10_000
 _MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
 _LOST: Final = "the lease is over, and the message was settled or given to somebody else"
 
+_NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
+
 Record = bytes | memoryview
 Watched = list[tuple[Stock, Lease]]
 
@@ -40,10 +42,34 @@ class Settlement:
         self.group = group
         self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or why they cannot be had
         self._unsettled: list[Unsettled] = []
+        self._runs: list[tuple[Leased, QueueKey, list[Run]]] = []
 
     def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
         """The records that must be at hand when it is decided. Raises where the request makes no sense."""
         raise NotImplementedError
+
+    def read_hot(self, store: Store, needed: list[tuple[QueueKey, int]]) -> list[tuple[QueueKey, int]]:
+        """Get hold of the records that are in memory; returns the others."""
+        cold = []
+        for key, offset in needed:
+            try:
+                record = store.read_if_hot(key, offset, 1)
+            except LiteMQError as error:
+                self.records[key, offset] = error
+            else:
+                if record is None:
+                    cold.append((key, offset))
+                else:
+                    self.records[key, offset] = record or _NOTHING_THERE
+        return cold
+
+    async def read_cold(self, store: Store, needed: list[tuple[QueueKey, int]]) -> None:
+        """Get hold of records from the disk."""
+        for key, offset in needed:
+            try:
+                self.records[key, offset] = await store.pull(key, offset, 1) or _NOTHING_THERE
+            except LiteMQError as error:
+                self.records[key, offset] = error
 
     def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
         """Do it; returns leases that end at another time now."""
@@ -53,10 +79,18 @@ class Settlement:
         """Tell whoever asked, once that is safe."""
         raise NotImplementedError
 
-    def _leased(self, stock: TopicStock, leased: Leased) -> Iterator[tuple[Stock, Run]]:
-        of_queue = stock.stock(stock.key_of(leased.queue_id, is_retry=leased.is_retry))
-        for run in unpack_runs(leased.offsets):
-            yield of_queue, run
+    def _unpack(self, stock: TopicStock, leases: Iterable[Leased]) -> None:
+        """Read what the request says about leases, whole or not at all."""
+        self._runs = [(leased, stock.key_of(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets)) for leased in leases]
+        count = sum(end - begin for _, _, runs in self._runs for begin, end in runs)
+        if count > MOST_OFFSETS:
+            raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
+
+    def _leased(self, stock: TopicStock) -> Iterator[tuple[Leased, Stock, Run]]:
+        for leased, key, runs in self._runs:
+            of_queue = stock.stock(key)
+            for run in runs:
+                yield leased, of_queue, run
 
     def _lose(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
         for begin, end in runs:
@@ -83,27 +117,24 @@ class Settled(Settlement):
         return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
 
     def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        _check_size(self._request.acked)
+        self._unpack(stock, self._request.acked)
         if len(self._request.failed) > _MOST_FAILED:
             raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
         for failed in self._request.failed:
             if not 0 <= failed.delay_ms <= _MOST_DELAY_MS:
                 raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {_MOST_DELAY_MS}")
-        for leased in self._request.acked:
-            stock.key_of(leased.queue_id, is_retry=leased.is_retry)
         return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
 
     def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
-        for leased in self._request.acked:
+        for leased, of_queue, (begin, end) in self._leased(stock):
             if not leased.token:
                 continue  # the offset that is committed says so
-            for of_queue, (begin, end) in self._leased(stock, leased):
-                mine, lost = of_queue.settle(begin, end, leased.token)
-                for lease in mine:
-                    tick.done(of_queue.key, lease.begin, lease.end)
-                    stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
-                if lost:
-                    self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
+            mine, lost = of_queue.settle(begin, end, leased.token)
+            for lease in mine:
+                tick.done(of_queue.key, lease.begin, lease.end)
+                stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
+            if lost:
+                self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
         for failed in self._request.failed:
             self._fail(stock, failed, tick, burials, now)
         return []
@@ -178,30 +209,21 @@ class Extension(Settlement):
         self._request = request
 
     def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        _check_size(self._request.leases)
-        for leased in self._request.leases:
-            stock.key_of(leased.queue_id, is_retry=leased.is_retry)
+        self._unpack(stock, self._request.leases)
         return []
 
     def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:  # noqa: ARG002
         watched: Watched = []
         lease_ms = self._request.lease_ms
-        for leased in self._request.leases:
-            for of_queue, (begin, end) in self._leased(stock, leased):
-                extended = of_queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
-                tick.granted(of_queue.key, extended.logged)
-                watched += [(of_queue, lease) for lease in extended.kept]
-                self._lose(leased, extended.lost)
+        for leased, of_queue, (begin, end) in self._leased(stock):
+            extended = of_queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
+            tick.granted(of_queue.key, extended.logged)
+            watched += [(of_queue, lease) for lease in extended.kept]
+            self._lose(leased, extended.lost)
         return watched
 
     def answer(self, store: Store) -> None:  # noqa: ARG002
         self.caller.answer(self.frame, self._answered())
-
-
-def _check_size(leases: Iterable[Leased]) -> None:
-    count = sum(end - begin for leased in leases for begin, end in unpack_runs(leased.offsets))
-    if count > MOST_OFFSETS:
-        raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
 
 
 def _reason(failed: FailedTry) -> DeadReason:

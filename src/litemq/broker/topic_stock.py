@@ -32,7 +32,7 @@ class TopicStock:
         self.group = group
         self.topic_id = topic.topic_id
         self._stocks: dict[QueueKey, Stock] = {}
-        self._settled: OrderedDict[tuple[int, QueueKey, bool], RunSet] = OrderedDict()  # by token
+        self._settled: OrderedDict[tuple[int, QueueKey, bool], list[Run]] = OrderedDict()  # by token
         self._facts: TopicFacts | None = None
         self._turns = QueueTurns(0)
 
@@ -97,14 +97,14 @@ class TopicStock:
 
     def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
         """Whoever had this token has settled some messages; it is remembered for a while, since the answer may be lost."""
-        self._settled.setdefault((token, key, failed), RunSet()).add(begin, end)
+        self._settled.setdefault((token, key, failed), []).append((begin, end))
         if len(self._settled) > _REMEMBERED:
             self._settled.popitem(last=False)
 
     def not_settled(self, token: int, key: QueueKey, runs: list[Run], *, failed: bool = False) -> list[Run]:
         """Those of some messages that whoever had this token has not settled, or not in this way."""
         settled = self._settled.get((token, key, failed))
-        return runs if settled is None else [left for run in runs for left in settled.without(*run)]
+        return runs if settled is None else [left for run in runs for left in RunSet(settled).without(*run)]
 
     @property
     def has_unread(self) -> bool:

@@ -199,7 +199,7 @@ def _is_refused(facts: Facts) -> Answer | None:
         )
     if facts.is_paused:
         return Answer(
-            Verdict.PAUSED, f"not consumed because group {facts.group!r} is paused", f"go on with `litemq group resume {facts.group} --yes`"
+            Verdict.PAUSED, f"not consumed because group {facts.group!r} is paused", f"go on with `litemq group resume {facts.group}`"
         )
     if not facts.fits_filter:
         return Answer(

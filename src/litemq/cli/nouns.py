@@ -16,6 +16,7 @@ NOUNS: Final = {
     "broker": "Run a broker.",
     "config": "Show the settings, and where each comes from.",
     "dlq": "List dead letters, see which errors they share, send them on.",
+    "group": "Show what consumer groups have left to do, set their offsets and back, pause and delete them.",
     "message": "Send messages, follow a topic, look one up, ask why it was not consumed.",
     "nameserver": "Run a NameServer.",
     "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",

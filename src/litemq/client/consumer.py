@@ -52,7 +52,7 @@ class Consumer(Feed):
         self._joined: set[str] = set()
         member = f"{config.client_id}/{new_suffix()}"  # a client may have several consumers in a group
         self._joining = Joining(topic, group, member, config.session_timeout_ms, config.assignment, config.zone)
-        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._drop)
+        self._following = Following(self._held, self._begin_queue, self._read_queue, self._finish_queue, self._commit_finished, self._drop)
 
     @property
     def assignment(self) -> frozenset[tuple[str, int]]:
@@ -127,7 +127,7 @@ class Consumer(Feed):
         return queue.least if self._reset == "earliest" else queue.next
 
     async def _finish_queue(self, reader: QueueReader) -> None:
-        """Wait, not for ever, until what was taken of a queue is acknowledged, and commit it; what was not taken is for its next owner."""
+        """Wait, not for ever, until what was taken of a queue is acknowledged; what was not taken is for its next owner."""
         untaken = self._inbox.drop(reader)
         acks = reader.acks
         if acks is None:
@@ -141,6 +141,8 @@ class Consumer(Feed):
                 "queue %d of %s on %s is another's now; its messages %d … %d come again there",
                 *(reader.queue_id, self.topic, reader.broker, acks.done, taken_to - 1),
             )
+
+    async def _commit_finished(self) -> None:
         if self._commits:
             await self.commit()
 

@@ -37,7 +37,8 @@ class Following(NamedTuple):
     held: Callable[[str], list[QueueReader]]  # the queues of a broker that were read before its connection was lost
     begin: Callable[[QueueFact, str], Awaitable[QueueReader]]  # begin with a queue, or go on with it; the reset after which it was assigned
     read: Callable[[QueueReader], Awaitable[None]]  # until cancelled
-    finish: Callable[[QueueReader], Awaitable[None]]  # bring to its end what was begun, and commit it
+    finish: Callable[[QueueReader], Coroutine[Any, Any, None]]  # bring to its end what was begun, not for ever
+    commit: Callable[[], Awaitable[None]]  # everything that is done
     drop: Callable[[QueueReader], None]  # it is another's by now
 
 
@@ -100,26 +101,37 @@ class GroupMember:
         for queue in assignment.queues:
             if queue.generation not in self._reading and queue.generation not in self._releasing:
                 self._reading[queue.generation] = self._run(self._read(queue, assignment.reset_id))
-        for generation in assignment.release:
-            if generation not in self._releasing:
-                self._releasing.add(generation)
-                self._run(self._release(generation, assignment.session))
+        unwanted = [generation for generation in assignment.release if generation not in self._releasing]
+        if unwanted:
+            self._releasing.update(unwanted)
+            self._run(self._release(unwanted, assignment.session))
 
     async def _read(self, queue: QueueFact, reset_id: str) -> None:
         reader = self._readers[queue.generation] = await self._following.begin(queue, reset_id)
         await self._following.read(reader)
 
-    async def _release(self, generation: int, session: int) -> None:
-        reading = self._reading.pop(generation, None)
-        if reading is not None:
-            reading.cancel()
-            await asyncio.wait([reading])
-        reader = self._readers.pop(generation, None)
-        if reader is not None:
+    async def _release(self, generations: list[int], session: int) -> None:
+        """Stop reading queues, and give each up as soon as what was taken of it is done: those without anything at once and together."""
+        reading = [task for generation in generations if (task := self._reading.pop(generation, None)) is not None]
+        for task in reading:
+            task.cancel()
+        if reading:
+            await asyncio.wait(reading)
+        finishing = {self._run(self._finish(self._readers.get(generation))): generation for generation in generations}
+        while finishing:
+            finished, _ = await asyncio.wait(finishing, return_when=asyncio.FIRST_COMPLETED)
             try:
-                await self._following.finish(reader)
+                await self._following.commit()
             except LiteMQError as error:
-                _LOG.info("queue %d of %s is given up, and its last messages come again: %s", reader.queue_id, self._joining.topic, error)
-            self._following.drop(reader)
-        await self._backend.release(self._broker, self._joining, session, [generation])
-        self._releasing.discard(generation)
+                _LOG.info("queues of %s are given up, and their last messages come again: %s", self._joining.topic, error)
+            given_up = [finishing.pop(task) for task in finished]
+            for generation in given_up:
+                reader = self._readers.pop(generation, None)
+                if reader is not None:
+                    self._following.drop(reader)
+            await self._backend.release(self._broker, self._joining, session, given_up)
+            self._releasing.difference_update(given_up)
+
+    async def _finish(self, reader: QueueReader | None) -> None:
+        if reader is not None:
+            await self._following.finish(reader)

@@ -1,0 +1,225 @@
+"""``litemq group``: what consumer groups have left to do, setting their offsets and back, pausing and deleting them."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, write_rows, write_value
+from litemq.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from litemq import AsyncClient
+    from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+
+__all__ = ["app"]
+
+app = new_noun("group")
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)]
+Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic that it reads.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+Force = Annotated[bool, typer.Option("--force", help="Although somebody reads: consumers lose their places and begin anew.")]
+
+_NOT_DONE = "Nothing was changed. Say --yes to do it.\n"
+
+
+@app.callback()
+def group() -> None:
+    """Show what consumer groups have left to do, set their offsets and back, pause and delete them."""
+
+
+@app.command("list")
+def list_(url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """List the groups of the cluster."""
+
+    async def use(mq: AsyncClient) -> list[GroupSummary]:
+        return await mq.admin.groups()
+
+    rows = [
+        {"group": one.group, "members": one.members, "lag": one.lag, "state": _state(one.paused), "topics": ", ".join(one.topics)}
+        for one in with_client(url, config, use)
+    ]
+    none = "There are no groups yet. One begins with its first consumer."
+    write_rows(rows, ["group", "members", "lag", "state", "topics"], output, none=none)
+
+
+@app.command("describe")
+def describe(name: Group, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """Show how far a group has come in each queue, who reads for it, and by what its offsets were set."""
+
+    async def use(mq: AsyncClient) -> GroupDescription:
+        return await mq.admin.describe_group(name)
+
+    fact = with_client(url, config, use)
+    queues: list[dict[str, object]] = [
+        {
+            "topic": one.topic,
+            "broker": one.broker,
+            "queue": "retries" if one.is_retry else one.queue_id,
+            "committed": one.committed if one.committed >= 0 else "-",
+            "end": one.next,
+            "lag": one.lag,
+            "in flight": one.in_flight,
+            "oldest": _moment(one.oldest),
+            "member": one.member or "-",
+        }
+        for one in fact.queues
+    ]
+    members = [
+        {"member": one.member, "broker": one.broker, "from": one.peer, "topic": one.topic, "queues": one.queues} for one in fact.members
+    ]
+    resets = [{"reset": one.reset_id, "at": _moment(one.at), "queues": one.queues, "undoes": one.undoes or "-"} for one in fact.resets]
+    if output is not OutputFormat.TABLE:
+        told = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
+        write_value(told | {"queues": queues, "members": members, "resets": resets}, output)
+        return
+    sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} tries wait\n\n")
+    columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "member"]
+    write_rows(queues, columns, output, none="It has not begun anywhere.")
+    sys.stdout.write("\n")
+    write_rows(members, ["member", "broker", "from", "topic", "queues"], output, none="Nobody reads for it in queue mode.")
+    if resets:
+        sys.stdout.write("\n")
+        write_rows(resets, ["reset", "at", "queues", "undoes"], output, none="")
+
+
+@app.command("reset")
+def reset(
+    name: Group,
+    topic: Topic,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="PLACE", help="earliest, latest, or a time such as 2030-01-31T12:00:00+08:00.", show_default=False),
+    ] = "",
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="This offset, in each queue.", show_default=False)] = None,
+    shift: Annotated[
+        int | None, typer.Option("--shift", help="So many messages on from where it is, in each queue; below 0: back.", show_default=False)
+    ] = None,
+    yes: Yes = False,
+    force: Force = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Set a group's offsets. Without --yes it only shows the plan, and exits with 1. It can be undone."""
+    wish: dict[str, Any] = {"offset": offset, "shift": shift}
+    if to:
+        wish |= {"to": to} if to in ("earliest", "latest") else {"time": _time(to)}
+
+    async def use(mq: AsyncClient) -> ResetPlan:
+        plan = await mq.admin.plan_reset(topic, name, **wish)
+        return await mq.admin.reset(plan, force=force) if yes else plan
+
+    _show(with_client(url, config, use), output, done=yes, undoing=False)
+
+
+@app.command("undo")
+def undo(
+    name: Group,
+    topic: Topic,
+    reset_id: Annotated[
+        str, typer.Option("--reset", metavar="ID", help="The reset to take back; not said: the latest.", show_default=False)
+    ] = "",
+    yes: Yes = False,
+    force: Force = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Take back a reset: the offsets are as they were before it. Without --yes it only shows the plan, and exits with 1."""
+
+    async def use(mq: AsyncClient) -> ResetPlan:
+        if yes:
+            return await mq.admin.undo_reset(topic, name, reset_id=reset_id, force=force)
+        return await mq.admin.plan_undo(topic, name, reset_id=reset_id)
+
+    _show(with_client(url, config, use), output, done=yes, undoing=True)
+
+
+@app.command("pause")
+def pause(name: Group, url: Url = None, config: ClientFile = None) -> None:
+    """Give a group no more messages until it is resumed. What its consumers have fetched already is still handled."""
+
+    async def use(mq: AsyncClient) -> None:
+        await mq.admin.pause_group(name)
+
+    with_client(url, config, use)
+    sys.stdout.write(f"paused group {name}; let it go on with: litemq group resume {name}\n")
+
+
+@app.command("resume")
+def resume(name: Group, url: Url = None, config: ClientFile = None) -> None:
+    """Let a paused group go on."""
+
+    async def use(mq: AsyncClient) -> None:
+        await mq.admin.resume_group(name)
+
+    with_client(url, config, use)
+    sys.stdout.write(f"resumed group {name}\n")
+
+
+@app.command("delete")
+def delete(name: Group, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
+    """Forget a group: its offsets, and what it was going to try again. Without --yes it only says what would go, and exits with 1."""
+
+    async def use(mq: AsyncClient) -> None:
+        fact = await mq.admin.describe_group(name)
+        what = f"group {name}, with its offsets in {len(fact.queues)} queues and {fact.waiting_tries} tries that wait"
+        if yes:
+            await mq.admin.delete_group(name)
+        sys.stdout.write(f"{'deleted' if yes else 'would delete'} {what}\n")
+        if not yes:
+            sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+            raise typer.Exit(1)
+
+    with_client(url, config, use)
+
+
+def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -> None:
+    rows = [
+        {"broker": one.broker, "queue": one.queue_id, "from": _offset(one.before), "to": _offset(one.after), "end": one.next}
+        for one in plan.steps
+    ]
+    if output is OutputFormat.TABLE:
+        again = plan.messages
+        effect = f"{again} messages come again" if again >= 0 else f"{-again} messages are left out"
+        verb = ("undid" if undoing else "reset") if done else ("would undo" if undoing else "would reset")
+        sys.stdout.write(f"{verb} group {plan.group} in topic {plan.topic}: {effect}\n\n")
+        write_rows(rows, ["broker", "queue", "from", "to", "end"], output, none="There are no queues.")
+        sys.stdout.write("\n")
+        if done:
+            sys.stdout.write(f"Take it back with: litemq group undo {plan.group} --topic {plan.topic} --reset {plan.reset_id}\n")
+        elif plan.members or plan.in_flight:
+            sys.stdout.write(f"{plan.members} consumers are connected, {plan.in_flight} messages are leased: stop them, or say --force.\n")
+    else:
+        told = {"group": plan.group, "topic": plan.topic, "reset": plan.reset_id, "done": done, "messages": plan.messages}
+        write_value(told | {"members": plan.members, "in flight": plan.in_flight, "queues": rows}, output)
+    if not done:
+        if output is OutputFormat.TABLE:
+            sys.stdout.write(_NOT_DONE)
+        raise typer.Exit(1)
+
+
+def _state(paused: bool) -> str:
+    return "paused" if paused else "active"
+
+
+def _offset(offset: int) -> int | str:
+    return offset if offset >= 0 else "-"
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds") if ms else "-"
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgumentError(f"--to {text}: choose earliest, latest, or a time such as 2030-01-31T12:00:00+08:00") from None
