@@ -263,7 +263,7 @@ def test_threads_that_hang_wear_the_process_out(most: int) -> None:
             watching = Watching()
             mq.add_plugin(watching)
 
-            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.05, concurrency=1, max_retries=0)
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.3, concurrency=1, max_retries=0)
             def handle(message: Message) -> None:
                 if int(message.body) % 2:
                     release.wait(20)
