@@ -7,12 +7,14 @@ if TYPE_CHECKING:
     from litemq.client.async_client import AsyncClient
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
+    from litemq.client.dead_letter import DeadLetter
     from litemq.client.handler_breaker import FailureLimits
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
     from litemq.errors import LiteMQError
+    from litemq.types import DeadReason
 
 __version__ = "0.1.0"
 
@@ -21,6 +23,8 @@ __all__ = [
     "AsyncClient",
     "Client",
     "ClientConfig",
+    "DeadLetter",
+    "DeadReason",
     "FailureLimits",
     "LiteMQError",
     "Message",
@@ -40,6 +44,8 @@ _PLACES = {
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
     "FailureLimits": "litemq.client.handler_breaker",
+    "DeadLetter": "litemq.client.dead_letter",
+    "DeadReason": "litemq.types",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
     "Middleware": "litemq.client.middleware",
