@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypedDict
 
 from litemq.client.ack_batch import ack_batch
 from litemq.client.ack_policy import AckPolicy, Handling
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import AsyncApp
 from litemq.client.backend import Backend, LeaseTerms
+from litemq.client.broadcast import BroadcastConsumer
 from litemq.client.config import (
     AssignmentChoice,
     ClientConfig,
@@ -32,16 +33,17 @@ from litemq.client.lease_consumer import LeaseConsumer
 from litemq.client.leases import Leases
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.middleware import Middleware, around_sending
+from litemq.client.ordered import MAX_HELD, OrderedConsumer
 from litemq.client.reader import Reader, Start
 from litemq.client.receiver import Receiver
 from litemq.client.retry_policy import RetryPolicy
-from litemq.client.selection import selection_of
+from litemq.client.selection import Selection, selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
 from litemq.client.terms import PLAIN, Terms, terms_of
 from litemq.client.times import seconds
 from litemq.client.url import find_engine
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError, UnsupportedFeatureError
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name, check_readable
 
@@ -50,6 +52,14 @@ __all__ = ["AsyncClient"]
 _NO_CODEC: Final = BodyCodec.NONE
 _CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
+
+
+class _ConsumerOptions(TypedDict):
+    reset: OffsetReset
+    commits: bool
+    leases: Leases
+    handling: Handling
+    selection: Selection
 
 
 class AsyncClient(AsyncApp):
@@ -124,6 +134,7 @@ class AsyncClient(AsyncApp):
             route_refresh_ms=route_refresh_ms,
             shutdown_timeout_ms=shutdown_timeout_ms,
         )
+        self._has_client_id = bool(client_id)
         self.url = url
         self._make_engine = find_engine(url)
         self._serializers = Serializers(serializers)
@@ -365,16 +376,22 @@ class AsyncClient(AsyncApp):
         max_poll_records: int | None = None,
         ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
         retry: RetryPolicy | None = None,
-        broadcast: bool = False,
+        tags: str | Sequence[str] = (),
+        where: str = "",
+        ordered: bool = False,
+        max_held: int = MAX_HELD,
     ) -> Consumer:
         """``async for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done.
 
         With ``mode="queue"`` the queues are assigned, and read in order; with ``mode="lease"`` each message is leased for ``lease``
         seconds, any number of consumers share them, and up to ``max_poll_records`` of each broker wait here. ``ack_policy`` and ``retry``
-        are what ``process()`` goes by.
+        are what ``process()`` goes by. With ``mode="broadcast"`` every client gets everything; its progress is in a file under its client_id.
+
+        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them, and all consumers of a group choose
+        alike. ``ordered``: a message comes when the one before it with the same ordering key is settled; one that fails holds its key, and
+        up to ``max_held`` messages of a queue behind it.
         """
-        if broadcast:
-            raise UnsupportedFeatureError("broadcast=True is not in this version: give each consumer a group of its own")
+        selection = selection_of(tags, where)
         engine, leases = self._opened_with_leases()
         check_name(topic)
         check_name(group_id, "group")
@@ -385,25 +402,26 @@ class AsyncClient(AsyncApp):
         consumer: Consumer
         if mode == "lease":
             ahead = self.config.max_poll_records if max_poll_records is None else max_poll_records
-            terms = lease_terms(lease, handling, reset)
+            if ordered:
+                raise InvalidArgumentError("ordered=True with leases, which come in no order: choose mode='queue'")
+            terms = lease_terms(lease, handling, reset, selection)
             consumer = LeaseConsumer(
                 engine, topic, group_id, self.config, self._serializers, leases=leases, terms=terms, handling=handling, ahead=ahead
             )
-        elif mode == "queue":
+        elif mode in ("queue", "broadcast"):
             commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
-            consumer = Consumer(
-                engine,
-                topic,
-                group_id,
-                self.config,
-                self._serializers,
-                reset=reset,
-                commits=commits,
-                leases=leases,
-                handling=handling,
-            )
+            place = (engine, topic, group_id, self.config, self._serializers)
+            options = _ConsumerOptions(reset=reset, commits=commits, leases=leases, handling=handling, selection=selection)
+            if mode == "broadcast":
+                if not self._has_client_id:
+                    raise InvalidArgumentError("a broadcast's progress is kept by client: give the client a client_id= that stays the same")
+                consumer = BroadcastConsumer(*place, ordered=ordered, max_held=max_held, **options)
+            elif ordered:
+                consumer = OrderedConsumer(*place, max_held=max_held, **options)
+            else:
+                consumer = Consumer(*place, **options)
         else:
-            raise InvalidArgumentError(f"mode={mode!r}: choose queue or lease")
+            raise InvalidArgumentError(f"mode={mode!r}: choose queue, lease or broadcast")
         self._keep(consumer)
         return consumer
 
@@ -417,6 +435,8 @@ class AsyncClient(AsyncApp):
         lease: float | timedelta = 60.0,
         ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
         retry: RetryPolicy | None = None,
+        tags: str | Sequence[str] = (),
+        where: str = "",
     ) -> list[Message]:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Settle each one within its lease.
 
@@ -425,7 +445,7 @@ class AsyncClient(AsyncApp):
         if not isinstance(max_messages, int) or max_messages < 1:
             raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         handling = Handling(ack_policy, retry or RetryPolicy())
-        key = (topic, group_id, lease_terms(lease, handling, self.config.auto_offset_reset), handling)
+        key = (topic, group_id, lease_terms(lease, handling, self.config.auto_offset_reset, selection_of(tags, where)), handling)
         patience = seconds(wait, "wait")
         engine, leases = self._opened_with_leases()
         receiver = self._receivers.get(key)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
-from litemq.client.ack_policy import Failure, Handling
-from litemq.client.backend import Backend, QueueFact
+from litemq.client.ack_policy import Failure
+from litemq.client.backend import QueueFact
 from litemq.client.broadcast_offsets import BroadcastOffsets
-from litemq.client.config import ClientConfig, OffsetReset
+from litemq.client.consumer import Consumer
 from litemq.client.feed import Feed
 from litemq.client.messages import Message
 from litemq.client.ordered import MAX_HELD, OrderedInbox, OrderedReader, settled_here
 from litemq.client.queue_reader import QueueReader
-from litemq.client.selection import Selection
-from litemq.client.serializers import Serializers
 from litemq.client.settlements import Settlements
 from litemq.errors import OffsetOutOfRangeError, StorageError
 from litemq.format.messages import MessageFields
@@ -34,41 +33,23 @@ class BroadcastReader(OrderedReader):
         return settled_here()
 
 
-class BroadcastConsumer(Feed):
+class BroadcastConsumer(Consumer):
     """``async for message in consumer:`` gives all messages, also those that others of the group get. What is acknowledged does not come again
     to this client; a failed try is made again here, and what failed for good is only logged."""
 
     reader_type = BroadcastReader
 
-    def __init__(
-        self,
-        backend: Backend,
-        topic: str,
-        group: str,
-        config: ClientConfig,
-        serializers: Serializers,
-        *,
-        reset: OffsetReset,
-        commits: bool,
-        handling: Handling,
-        selection: Selection,
-        ordered: bool = False,
-        max_held: int = MAX_HELD,
-    ) -> None:
-        super().__init__(backend, topic, config, serializers, group="", settles=True, selection=selection)
-        self.group_id = group
-        self._reset: OffsetReset = reset
-        self._commits = commits
-        self._handling = handling
-        self._file = BroadcastOffsets(config.offsets_directory, group, config.client_id, topic)
+    def __init__(self, *arguments: Any, ordered: bool = False, max_held: int = MAX_HELD, **options: Any) -> None:
+        """As a ``Consumer``; ``ordered``: one message of a key at a time."""
+        super().__init__(*arguments, **options)
+        config = self._config
+        self._group = ""  # nobody shares queues here
+        self._file = BroadcastOffsets(config.offsets_directory, self.group_id, config.client_id, self.topic)
         self._file.open()
-        self._writing = asyncio.Lock()
         self._inbox = self._ordered = OrderedInbox(config.prefetch_bytes, max_held, by_key=ordered)
 
-    def _start(self) -> None:
-        if not self._started and not self._closed and self._commits:
-            self._run(" commits", self._commit_behind())
-        super()._start()
+    async def _read_broker(self, broker: str) -> None:
+        await Feed._read_broker(self, broker)  # noqa: SLF001  without joining the group
 
     async def _begin(self, broker: str) -> list[QueueFact]:
         fact = await self._backend.describe_topic(self.topic)
@@ -87,23 +68,13 @@ class BroadcastConsumer(Feed):
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
         reader = super()._new_reader(queue, start)
-        reader.handling = self._handling
         if isinstance(reader, OrderedReader):
             reader.inbox = self._ordered
         return reader
 
-    async def _commit_behind(self) -> None:
-        interval = self._config.auto_commit_interval_ms / 1000
-        while True:
-            await asyncio.sleep(interval)
-            try:
-                await self.commit()
-            except StorageError as error:
-                _LOG.warning("the progress of %s in %s is kept later: %s", self.group_id, self.topic, error)
-
     async def commit(self) -> None:
         """Write to the file how far the acknowledged messages reach, in each queue up to the first that is not."""
-        async with self._writing:
+        async with self._committing:
             offsets = dict(self._file.offsets)
             for reader in self._queues.values():
                 if reader.acks is not None:

@@ -28,6 +28,7 @@ from litemq.client.error_groups import ErrorGroup
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
+from litemq.client.ordered import MAX_HELD
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
@@ -761,13 +762,20 @@ class Client(SyncApp):
         max_poll_records: int | None = None,
         ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
         retry: RetryPolicy | None = None,
-        broadcast: bool = False,
+        tags: str | Sequence[str] = (),
+        where: str = "",
+        ordered: bool = False,
+        max_held: int = MAX_HELD,
     ) -> SyncConsumer:
         """``for message in mq.consumer("orders", group_id="billing"):`` reads for a group. Acknowledge each message when it is done.
 
         With ``mode="queue"`` the queues are assigned, and read in order; with ``mode="lease"`` each message is leased for ``lease``
         seconds, any number of consumers share them, and up to ``max_poll_records`` of each broker wait here. ``ack_policy`` and ``retry``
-        are what ``process()`` goes by."""
+        are what ``process()`` goes by. With ``mode="broadcast"`` every client gets everything; its progress is in a file under its client_id.
+
+        ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them, and all consumers of a group choose
+        alike. ``ordered``: a message comes when the one before it with the same ordering key is settled; one that fails holds its key, and
+        up to ``max_held`` messages of a queue behind it."""
         return SyncConsumer(
             self._thread.call(
                 lambda: self._wrapped.consumer(
@@ -780,7 +788,10 @@ class Client(SyncApp):
                     max_poll_records=max_poll_records,
                     ack_policy=ack_policy,
                     retry=retry,
-                    broadcast=broadcast,
+                    tags=tags,
+                    where=where,
+                    ordered=ordered,
+                    max_held=max_held,
                 )
             ),
             self._thread,
@@ -796,6 +807,8 @@ class Client(SyncApp):
         lease: float | timedelta = 60.0,
         ack_policy: AckPolicy = AckPolicy.NACK_ON_ERROR,
         retry: RetryPolicy | None = None,
+        tags: str | Sequence[str] = (),
+        where: str = "",
     ) -> list[SyncMessage]:
         """Up to so many messages for a group: those that are there, or that come first within ``wait``. Settle each one within its lease.
 
@@ -804,7 +817,15 @@ class Client(SyncApp):
             SyncMessage(message, self._thread)
             for message in self._thread.run(
                 self._wrapped.receive(
-                    topic, group_id=group_id, max_messages=max_messages, wait=wait, lease=lease, ack_policy=ack_policy, retry=retry
+                    topic,
+                    group_id=group_id,
+                    max_messages=max_messages,
+                    wait=wait,
+                    lease=lease,
+                    ack_policy=ack_policy,
+                    retry=retry,
+                    tags=tags,
+                    where=where,
                 )
             )
         ]

@@ -25,7 +25,7 @@ __all__ = [
 DurabilityName = Literal["none", "memory", "disk", "replicas"]
 CompressionType = Literal["none", "lz4", "zstd"]
 QueueChoice = Literal["round_robin", "random", "key_hash", "least_latency"]
-ConsumeMode = Literal["queue", "lease"]
+ConsumeMode = Literal["queue", "lease", "broadcast"]
 OffsetReset = Literal["earliest", "latest", "error"]
 AssignmentChoice = Literal["average", "consistent_hash", "same_zone"]
 

@@ -15,6 +15,7 @@ from litemq.client.identity import new_suffix
 from litemq.client.leases import Leases
 from litemq.client.member import Following, GroupMember, Joining
 from litemq.client.queue_reader import QueueReader
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.errors import ConnectionLostError, LiteMQError, NotGroupMemberError, OffsetOutOfRangeError, OverloadedError, RequestTimeoutError
 
@@ -41,8 +42,9 @@ class Consumer(Feed):
         commits: bool,
         leases: Leases,
         handling: Handling,
+        selection: Selection = EVERYTHING,
     ) -> None:
-        super().__init__(backend, topic, config, serializers, group=group, settles=True)
+        super().__init__(backend, topic, config, serializers, group=group, settles=True, selection=selection)
         self.group_id = group
         self._reset: OffsetReset = reset
         self._commits = commits

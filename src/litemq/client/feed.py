@@ -39,7 +39,6 @@ class Feed(AsyncIterator[Message]):
     """What a consumer and a reader have in common. It begins with the first message that is asked for."""
 
     at_once = 256  # messages that a synchronous client takes over together, and then has for itself
-
     reader_type: type[QueueReader] = QueueReader
 
     def __init__(

@@ -11,6 +11,7 @@ from litemq.client.ack_policy import Failure, Handling
 from litemq.client.backend import LeaseTerms
 from litemq.client.config import OffsetReset
 from litemq.client.messages import Message
+from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Place, Settlements, pack_offsets, place_of
 from litemq.client.settler import Settler
@@ -25,11 +26,11 @@ _RETRY: Final = RecordKind.RETRY
 _NOT_TRIED: Final = Failure(max_retries=(1 << 32) - 1)  # to be had at once; whether it was tried too often is for the next one to say
 
 
-def lease_terms(lease: float | timedelta, handling: Handling, reset: OffsetReset) -> LeaseTerms:
+def lease_terms(lease: float | timedelta, handling: Handling, reset: OffsetReset, selection: Selection = EVERYTHING) -> LeaseTerms:
     """What messages are leased, as callers say it."""
     if reset == "error":
         raise InvalidArgumentError("auto_offset_reset='error' is for queues that are assigned: with leases choose earliest or latest")
-    return LeaseTerms(lease_ms(lease), handling.retry.max_retries, reset == "latest")
+    return LeaseTerms(lease_ms(lease), handling.retry.max_retries, reset == "latest", *selection)
 
 
 class Lease:

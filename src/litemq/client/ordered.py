@@ -86,9 +86,10 @@ class OrderedInbox(Inbox):
 
     def put(self, messages: list[Message], size: int, queue: QueueReader) -> None:  # noqa: ARG002  each counts until it is taken
         known = {message.queue_offset for message, its_queue in self._in_hands.items() if its_queue is queue}
+        acks = queue.acks
         for message in messages:
             offset = message.queue_offset
-            if offset not in known and not (queue.acks is not None and queue.acks.is_done(offset)):
+            if offset not in known and not (acks is not None and acks.is_done(offset)):
                 self._order.add(queue, self._key(message), message)
                 self._bytes += message.size + _OVERHEAD
         self._tell(self._wanted)
@@ -182,6 +183,7 @@ class OrderedInbox(Inbox):
 class OrderedConsumer(Consumer):
     """``async for message in consumer:`` gives one message of a key at a time, in their order; each comes until it is settled for good."""
 
+    at_once = 1  # the next one of a key comes when this one is settled
     reader_type = OrderedReader
 
     def __init__(self, *arguments: Any, max_held: int = MAX_HELD, **options: Any) -> None:

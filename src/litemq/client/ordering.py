@@ -8,14 +8,14 @@ again when it is due. What stands behind a first one is *held*: up to a bound fo
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
 __all__ = ["KeyOrder"]
 
-Q = TypeVar("Q", bound=Hashable)
+Q = TypeVar("Q")
 M = TypeVar("M")
 
 
