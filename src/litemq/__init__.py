@@ -7,11 +7,13 @@ if TYPE_CHECKING:
     from litemq.client.async_client import AsyncClient
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
+    from litemq.client.dead_letter import DeadLetter
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
     from litemq.errors import LiteMQError
+    from litemq.types import DeadReason
 
 __version__ = "0.1.0"
 
@@ -20,6 +22,8 @@ __all__ = [
     "AsyncClient",
     "Client",
     "ClientConfig",
+    "DeadLetter",
+    "DeadReason",
     "LiteMQError",
     "Message",
     "Middleware",
@@ -37,6 +41,8 @@ _PLACES = {
     "AsyncClient": "litemq.client.async_client",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
+    "DeadLetter": "litemq.client.dead_letter",
+    "DeadReason": "litemq.types",
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages",
     "Middleware": "litemq.client.middleware",

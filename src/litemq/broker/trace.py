@@ -13,6 +13,7 @@ from typing import Final
 from litemq.broker.trace_events import Sampling, TraceEvent, TraceMode, encode_events, in_order
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
+from litemq.format.dead_letters import DEAD_PREFIX, story_of
 from litemq.format.messages import MessageFields, decode_messages
 from litemq.net.connection import Bytes
 from litemq.storage.state import QueueKey
@@ -121,8 +122,12 @@ class Trace:
     def _follow_queues(self) -> None:
         """Read what was appended to the queues that grew; what is not confirmed yet is for the next time."""
         grown, self._grown = self._grown, {}
+        state = self._store.state
+        # Messages die in the middle of other things: their topics are looked at, nobody says that they grew.
+        dead = [QueueKey(facts.topic_id, 0) for facts in state.topics.values() if facts.name.startswith(DEAD_PREFIX)]
+        grown.update(dict.fromkeys(key for key in dead if state.next.get(key, 0) > self._told_to.get(key, 0)))
         for key in grown:
-            following = self._store.state.next.get(key, 0)
+            following = state.next.get(key, 0)
             at = self._told_to.get(key, 0)
             found = self._read(key, at, following)
             for fields in found:
@@ -155,6 +160,11 @@ class Trace:
 
 def _event(at: int, what: str, fields: MessageFields) -> TraceEvent:
     is_retry = fields.kind is RecordKind.RETRY  # then the number of its queue is that of its topic
+    if fields.kind is RecordKind.DEAD:
+        story = story_of(fields.properties)
+        words = f"{story.reason.name.lower()} {story.error}".rstrip()
+        topic = fields.topic.removeprefix(DEAD_PREFIX)
+        return TraceEvent(at, what, fields.message_id, topic, group=story.group, client=story.consumer, tries=story.tries, detail=words)
     return TraceEvent(
         at,
         what,

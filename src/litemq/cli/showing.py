@@ -58,15 +58,25 @@ def write_message(message: Message, output: OutputFormat) -> None:
     """One message of a stream: a line for people, a line of JSON, or a document of YAML; out at once."""
     if output is OutputFormat.TABLE:
         marks = "".join(f" {name}={plain(','.join(values))}" for name, values in (("key", message.keys), ("tag", message.tags)) if values)
-        sys.stdout.write(
-            f"{time_of(message.store_timestamp)} {message.queue_id}/{message.queue_offset}{marks} {plain(message.body, 1000)}\n"
-        )
+        place = f"{message.queue_id}/{message.queue_offset}"
+        sys.stdout.write(f"{time_of(message.store_timestamp)} {place}{marks} {plain(_text(message), 1000)}\n")
     elif output is OutputFormat.JSON:
         sys.stdout.write(json.dumps(as_value(message), ensure_ascii=False) + "\n")
     else:
         sys.stdout.write("---\n")
         write_value(as_value(message), output)
     sys.stdout.flush()
+
+
+def _text(message: Message) -> str | bytes:
+    """A message's body; of a dead letter, its story instead of what died."""
+    from litemq.format.dead_letters import DEAD_PREFIX, story_of
+
+    if not message.topic.startswith(DEAD_PREFIX):
+        return message.body
+    story = story_of(message.properties)
+    reason = story.reason.name.lower().replace("_", "-") + (f" ({story.detail})" if story.detail else "")
+    return f"{message.message_id} {reason} for {story.group or 'no group'}: {story.error}"
 
 
 def time_of(milliseconds: int) -> str:

@@ -139,6 +139,9 @@ def test_what_the_message_itself_says(kind: Kind, tmp_path: Path) -> None:
         answer = await desk.why("red")
         assert answer.verdict == "filtered"
         assert "'blue || green'" in answer.sentence
+        await desk.asking.send(template.encode(b"x", message_id="short", expire_at=desk.clock.wall_ms() + 1_000))
+        desk.clock.advance(2)
+        assert await desk.verdict("short") == "expired"
 
     _with(kind, tmp_path, test)
 
@@ -157,7 +160,7 @@ def test_the_trace_is_told_with_it(tmp_path: Path) -> None:
             "acked orders/0 at 0 group billing client worker-1",
         ]
         told = [line.split()[2] for line in (await desk.why("m-1")).facts if line.startswith("trace: ")]
-        assert told == ["stored", "received", "rejected"]
+        assert told == ["stored", "received", "rejected", "died"]
 
     _with("disk", tmp_path, test, BrokerLimits(trace="all"))
 
