@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from litemq.client.client import Client
     from litemq.client.config import ClientConfig
     from litemq.client.dead_letter import DeadLetter
+    from litemq.client.handler_breaker import FailureLimits
     from litemq.client.messages import Message, OutgoingMessage, SendReceipt
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
@@ -24,6 +25,7 @@ __all__ = [
     "ClientConfig",
     "DeadLetter",
     "DeadReason",
+    "FailureLimits",
     "LiteMQError",
     "Message",
     "Middleware",
@@ -41,6 +43,7 @@ _PLACES = {
     "AsyncClient": "litemq.client.async_client",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
+    "FailureLimits": "litemq.client.handler_breaker",
     "DeadLetter": "litemq.client.dead_letter",
     "DeadReason": "litemq.types",
     "LiteMQError": "litemq.errors",

@@ -210,57 +210,6 @@ async def test_a_cancelled_receive_loses_nothing(engine: Engine, topic: str) -> 
             await message.ack()
 
 
-@capability("`@subscriber` and `run()`: a handler's return acknowledges, its error ends `run`")
-async def test_subscribers(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        seen: dict[str, list[int]] = {"async": [], "sync": []}
-
-        @mq.subscriber(topic, group_id="a")
-        async def handle(message: Message) -> None:
-            seen["async"].append(int(message.body))
-            if message.body == b"3":
-                await eventually(lambda: len(seen["sync"]) == 5)
-                raise ValueError("the fourth")
-
-        @mq.subscriber(topic, group_id="s")
-        def handle_in_a_thread(message: Message) -> None:
-            seen["sync"].append(int(message.body))
-
-        await send_numbers(mq, topic, 5)
-        with pytest.raises(ValueError, match="the fourth"):
-            await mq.run()
-        assert seen == {"async": [0, 1, 2, 3], "sync": [0, 1, 2, 3, 4]}
-    async with engine.client() as mq:
-        assert await numbers_of(mq, topic, "a", 2) == [3, 4]
-        assert await mq.receive(topic, group_id="s", wait=0.2) == []
-
-
-async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        begun = asyncio.Event()
-
-        @mq.subscriber(topic, group_id="g")
-        async def handle(message: Message) -> None:
-            if message.body == b"1":
-                begun.set()
-                await asyncio.sleep(60)
-
-        await send_numbers(mq, topic, 3)
-        running = asyncio.ensure_future(mq.run())
-        await begun.wait()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-    async with engine.client() as mq:
-        assert await numbers_of(mq, topic, "g", 2) == [1, 2]
-
-
-async def test_nothing_to_run(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        with pytest.raises(InvalidArgumentError, match="subscriber"):
-            await mq.run()
-
-
 @capability("A new group begins with the oldest message, the next one, or raises: `auto_offset_reset`")
 async def test_where_a_new_group_begins(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:

@@ -1,5 +1,7 @@
 """The synchronous client: the same, from threads that wait."""
 
+import os
+import signal
 import threading
 import time
 from collections import deque
@@ -95,22 +97,34 @@ def test_leases(engine: Engine, topic: str) -> None:
         assert len(set(seen)) == 3
 
 
-@capability("`Client`: subscribers and `run()`")
+@capability("`Client`: subscribers, tasks and `run()`")
 def test_subscribers(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         seen: list[bytes] = []
+        numbers: list[int] = []
 
-        @mq.subscriber(topic, group_id="g")
+        @mq.subscriber(topic, group_id="g", mode="lease", concurrency=1, delays=[0.1])
         def handle(message: SyncMessage) -> None:
             seen.append(message.body)
-            if message.body == b"2":
+            if message.body == b"2" and message.attempt == 1:
                 raise ValueError("the third")
 
+        @mq.task(topic=f"{topic}-task")
+        def count(number: int) -> None:
+            numbers.append(number)
+            if number < 3:
+                count.send(number + 1)
+            else:
+                while len(seen) < 5:
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGTERM)
+
         mq.send_batch(topic, _numbers(4))
-        with pytest.raises(ValueError, match="the third"):
-            mq.run()
-        assert seen == [b"0", b"1", b"2"]
-        assert [message.body for message in mq.receive(topic, group_id="g", wait=5)] == [b"2", b"3"]
+        count.send(1)
+        mq.run(concurrency=2)
+        assert sorted(seen) == [b"0", b"1", b"2", b"2", b"3"]
+        assert numbers == [1, 2, 3]
+        assert mq.receive(topic, group_id="g", wait=0.2) == []
 
 
 @capability("`Client`: topics")

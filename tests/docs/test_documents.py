@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import up
+from support.commands import running, up
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
@@ -28,6 +29,8 @@ def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp
     monkeypatch.chdir(tmp_path)
     program = "\n".join(_blocks(document, "python"))
     assert program
+    for name, text in re.findall(r'^```python title="([^"]+)"\n(.*?)^```$', document.read_text(), re.MULTILINE | re.DOTALL):
+        (tmp_path / name).write_text(text)  # a program of its own
     with _cluster(document, tmp_path) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -56,11 +59,22 @@ def _check(document: Path, program: str) -> None:
 
 
 def _run_commands(document: Path) -> None:
-    """The commands of a how-to, after its program; what stands below one is what it prints."""
-    for block in _blocks(document, "console"):
-        for line, following in pairwise([*block.splitlines(), "$ "]):
-            if line.startswith("$ litemq ") and line != "$ litemq up":
-                words = shlex.split(line.removeprefix("$ "))
+    """The commands of a how-to, after its program; what stands below one is what it prints. A worker runs on until the end."""
+    with contextlib.ExitStack() as stack:
+        for block in _blocks(document, "console"):
+            _run_block(block, stack)
+
+
+def _run_block(block: str, stack: contextlib.ExitStack) -> None:
+    for line, following in pairwise([*block.splitlines(), "$ "]):
+        if line.startswith("$ litemq ") and line != "$ litemq up":
+            words = shlex.split(line.removeprefix("$ "))
+            if words[1] == "worker":
+                settings = {name: value for name, value in os.environ.items() if name.startswith("LITEMQ_")}
+                worker = stack.enter_context(running(*words[1:], cwd=Path.cwd(), environment=settings))
+                worker.wait_for(following)
+                stack.callback(worker.stop)
+            else:
                 command = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
                 result = subprocess.run(command, capture_output=True, text=True, check=True)
                 assert result.stdout

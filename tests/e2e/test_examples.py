@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.commands import Running, environment_of_commands, up
+from support.commands import Running, environment_of_commands, running, up
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -32,6 +33,19 @@ def test_what_the_producer_sends_the_consumer_bills(tmp_path: Path) -> None:
                 numbers = [int(words[2]) for words in billed if words[-1] == customer]
                 assert numbers == sorted(numbers)
             assert consumer.stop(signal.SIGINT) == 0
+
+
+def test_the_worker_does_what_is_asked_for(tmp_path: Path) -> None:
+    with up(tmp_path) as (_, environment), running("worker", "worker:mq", cwd=EXAMPLES, environment=environment) as worker:
+        worker.wait_for("worker:mq is at work")
+        subprocess.run([sys.executable, EXAMPLES / "worker.py"], env=environment_of_commands(environment), check=True, timeout=60)
+        deadline = time.monotonic() + 30
+        while sum("charged order" in line or "label of order" in line for line in worker.printed) < 10:
+            worker.wait_for(" order ", within=max(0.1, deadline - time.monotonic()))
+        while sum(int(line.split()[3]) for line in worker.printed if line.startswith("booked")) < 5:
+            worker.wait_for("booked", within=max(0.1, deadline - time.monotonic()))
+        assert sum(float(line.split()[1]) for line in worker.printed if line.startswith("booked")) == 150
+        assert worker.stop() == 0
 
 
 def _load(name: str) -> Any:

@@ -15,7 +15,7 @@ from litemq.client.middleware import Middleware
 from litemq.client.plugins import Plugin, Plugins
 from litemq.client.signals import on_signals
 from litemq.client.subscription import HandlerOptions, Subscription, new_subscription
-from litemq.client.tasks import AsyncTask, Task, default_topic, task_handler
+from litemq.client.tasks import AsyncTask, NotACallError, Task, default_topic, task_handler
 from litemq.client.worker import Worker
 from litemq.errors import InvalidArgumentError
 
@@ -106,7 +106,9 @@ class AsyncApp:
         def declare(function: Callable[..., Any]) -> AsyncTask[..., Any]:
             named = topic or default_topic(function)
             _check_new(self._subscriptions, named, group_id)
-            self._subscriptions.append(new_subscription(named, group_id, task_handler(function), options))
+            throws = (*options.get("throws", ()), NotACallError)
+            chosen: HandlerOptions = {"mode": "lease", **options, "throws": throws}
+            self._subscriptions.append(new_subscription(named, group_id, task_handler(function), chosen))
             return AsyncTask(function, named, self._client.send)
 
         return declare if function is None else declare(function)

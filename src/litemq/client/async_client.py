@@ -483,9 +483,17 @@ class AsyncClient(AsyncApp):
         self._feeds = [each for each in self._feeds if not each.is_closed]
         self._feeds.append(feed)
 
-    def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:  # noqa: ARG002
-        """What a handler is called with."""
-        return self.consumer(subscription.topic, group_id=subscription.group_id)
+    def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
+        """What a handler is called with. Under leases no more is taken than is soon handled: others may have time for it."""
+        return self.consumer(
+            subscription.topic,
+            group_id=subscription.group_id,
+            mode=subscription.mode,
+            lease=subscription.lease,
+            max_poll_records=concurrency * (subscription.batch or 1) if subscription.mode == "lease" else None,
+            ack_policy=subscription.ack_policy,
+            retry=subscription.retry,
+        )
 
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""

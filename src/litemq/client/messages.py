@@ -293,7 +293,7 @@ class _Processing(AbstractAsyncContextManager[Message]):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
         message = self._message
         self._source.let_go(message)
-        if error is not None:
+        if error is not None and not hasattr(error, "__notes__"):  # of a batch, the first one is named
             error.add_note(f"while this message was processed: {message!r}")
         is_undecodable = error is not None and error is message.undecodable
         verdict, failure = outcome_of(self._handling, error, message.attempt, is_undecodable=is_undecodable, is_settled=message.is_settled)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Final
 
-from litemq.client.ack_batch import ack_batch
-from litemq.client.ack_policy import AckPolicy
 from litemq.client.consumer import Consumer
 from litemq.client.handler_breaker import BreakerTurn, HandlerBreaker, HandlerState
 from litemq.client.handler_call import HandlerCalls
 from litemq.client.messages import Message
 from litemq.client.plugins import Plugins
+from litemq.client.processing import processing
+from litemq.client.retry_policy import Retry
 from litemq.client.subscription import Subscription
 
 __all__ = ["Runner"]
@@ -128,24 +128,41 @@ class Runner:
     async def _handle(self, messages: list[Message], turn: BreakerTurn) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
+        failure: Exception | None = None
         try:
-            async with AsyncExitStack() as stack:
-                for message in messages:
-                    await stack.enter_async_context(message.process(AckPolicy.MANUAL))
-                await self._calls(messages)
-                await ack_batch([message for message in messages if not message.is_settled])
+            async with processing(messages):
+                try:
+                    await self._calls(messages)
+                except Exception as error:
+                    failure = error
+                    raise
         except asyncio.CancelledError:
             if self._breaker is not None:
                 self._breaker.forget(turn)
             raise
-        except Exception as error:
-            self._judge(turn, failed=True)
+        except Exception as error:  # noqa: BLE001  it is settled, and not for others to end with
+            if error is not failure:
+                _LOG.warning("%s has done its work, but that could not be settled: %s", self._subscription.name, error)
+        if failure is None:
+            self._judge(turn, failed=False)
             for message in messages:
-                self._plugins.failed(message, error)
-            raise
-        self._judge(turn, failed=False)
+                self._plugins.consumed(message, loop.time() - began)
+        else:
+            self._failed(messages, turn, failure)
+
+    def _failed(self, messages: list[Message], turn: BreakerTurn, failure: Exception) -> None:
+        if isinstance(failure, Retry):
+            _LOG.debug("%s asks for another try", self._subscription.name)
+        else:
+            _LOG.warning("%s failed with %r", self._subscription.name, messages if len(messages) > 1 else messages[0], exc_info=failure)
+        of_the_message = isinstance(failure, (Retry, *self._subscription.retry.throws))
+        if of_the_message or any(message.undecodable is failure for message in messages):
+            if self._breaker is not None:
+                self._breaker.forget(turn)
+        else:
+            self._judge(turn, failed=True)
         for message in messages:
-            self._plugins.consumed(message, loop.time() - began)
+            self._plugins.failed(message, failure)
 
     def _judge(self, turn: BreakerTurn, *, failed: bool) -> None:
         breaker = self._breaker

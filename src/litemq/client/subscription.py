@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, TypedDict, get_args
 
+from litemq.client.ack_policy import AckPolicy
+from litemq.client.config import ConsumeMode
 from litemq.client.handler_breaker import FailureLimits
+from litemq.client.retry_policy import RetryPolicy
 from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
 
-__all__ = ["ConsumeMode", "HandlerOptions", "Subscription", "new_subscription"]
+__all__ = ["HandlerOptions", "Subscription", "new_subscription"]
 
-ConsumeMode = Literal["queue"]
-_MODES: Final = ("queue",)
 _MOST_AT_ONCE: Final = 10_000
 _TIME_LIMIT_S: Final = 180.0
+_LEASE_S: Final = 60.0
+# Under leases nothing is in order anyway.
+_LEASED_AT_ONCE: Final = 16
 
 
 class HandlerOptions(TypedDict, total=False):
     """What ``@mq.subscriber`` and ``@mq.task`` have in common; durations are seconds, or a timedelta."""
 
-    mode: ConsumeMode
+    mode: ConsumeMode  # "queue" for subscribers, "lease" for tasks, where nothing is said
     concurrency: int  # messages, or batches, at the same time
     time_limit: float | timedelta | None  # of one call; None: it may take for ever. 180 where nothing is said
+    lease: float | timedelta  # renewed while a call runs
     breaker: FailureLimits | None  # when it is paused; None: never
+    ack_policy: AckPolicy
+    # As in RetryPolicy:
+    max_retries: int
+    min_backoff: float | timedelta
+    max_backoff: float | timedelta
+    jitter: bool
+    delays: Sequence[float | timedelta]
+    throws: tuple[type[Exception], ...]
+
+
+_OF_RETRIES: Final = ("max_retries", "min_backoff", "max_backoff", "jitter", "delays", "throws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +56,10 @@ class Subscription:
     mode: ConsumeMode
     concurrency: int | None  # None: whoever runs it decides
     time_limit: float | None
+    lease: float
     breaker: FailureLimits | None
+    ack_policy: AckPolicy
+    retry: RetryPolicy
     batch: int | None
     batch_wait: float
 
@@ -52,7 +71,7 @@ class Subscription:
     @property
     def default_concurrency(self) -> int:
         """Where nobody said anything: what is read in order is handled in order."""
-        return 1
+        return 1 if self.mode == "queue" else _LEASED_AT_ONCE
 
     @property
     def is_async(self) -> bool:
@@ -73,8 +92,12 @@ def new_subscription(
     if unknown := sorted(set(options) - known):
         raise InvalidArgumentError(f"{', '.join(unknown)}: no such option; there are {', '.join(sorted(known))}")
     mode = options.get("mode", "queue")
-    if mode not in _MODES:
-        raise InvalidArgumentError(f"mode={mode!r}: choose one of {', '.join(_MODES)}")
+    if mode not in get_args(ConsumeMode):
+        raise InvalidArgumentError(f"mode={mode!r}: choose one of {', '.join(get_args(ConsumeMode))}")
+    policy = options.get("ack_policy", AckPolicy.NACK_ON_ERROR)
+    if not isinstance(policy, AckPolicy):
+        raise InvalidArgumentError(f"ack_policy={policy!r}: choose one of litemq.AckPolicy")
+    retry: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_RETRIES}
     limit = options.get("time_limit", _TIME_LIMIT_S)
     return Subscription(
         topic=check_name(topic),
@@ -83,7 +106,10 @@ def new_subscription(
         mode=mode,
         concurrency=_count("concurrency", options["concurrency"]) if "concurrency" in options else None,
         time_limit=None if limit is None else _positive("time_limit", limit),
+        lease=_positive("lease", options.get("lease", _LEASE_S)),
         breaker=options.get("breaker", FailureLimits()),
+        ack_policy=policy,
+        retry=RetryPolicy(**retry),
         batch=None if batch is None else _count("batch", batch),
         batch_wait=seconds(batch_wait, "batch_wait"),
     )
@@ -98,5 +124,5 @@ def _count(name: str, value: object) -> int:
 def _positive(name: str, value: float | timedelta) -> float:
     number = seconds(value, name)
     if not number:
-        raise InvalidArgumentError(f"{name}={value!r}: choose more than 0, or None for no limit")
+        raise InvalidArgumentError(f"{name}={value!r}: choose more than 0")
     return number

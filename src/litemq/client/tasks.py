@@ -15,7 +15,7 @@ from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, SendReceipt
 from litemq.errors import InvalidArgumentError, SerializationError
 
-__all__ = ["AsyncTask", "SendOptions", "Sender", "Task", "default_topic", "task_handler"]
+__all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "Task", "default_topic", "task_handler"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,6 +94,10 @@ class Task(Generic[P, R]):
         return f"<{type(self).__name__} {self.function.__name__} of {self.topic}>"
 
 
+class NotACallError(SerializationError):
+    """A message of a task's topic is no call of its function. No further try would make it one."""
+
+
 def default_topic(function: Callable[..., Any]) -> str:
     """``tasks-module.function``: the same for the program that sends and for the worker that imports it."""
     module = function.__module__
@@ -122,7 +126,7 @@ def task_handler(function: Callable[..., Any]) -> Callable[[Message], Any]:
             args, kwargs = value["args"], value["kwargs"]
             signature.bind(*args, **kwargs)
         except (TypeError, KeyError) as error:
-            raise SerializationError(
+            raise NotACallError(
                 f"message {message.message_id} is no call of {function.__name__}{signature}: {error}. "
                 f"Was it sent with {function.__name__}.send(), and by the same version of the program?"
             ) from error

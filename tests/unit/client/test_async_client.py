@@ -248,26 +248,6 @@ def test_serializers_and_compression() -> None:
     run(test)
 
 
-def test_subscribers_run_until_one_raises() -> None:
-    async def test(cluster: LocalCluster) -> None:
-        async with cluster.client() as mq:
-            seen: list[bytes] = []
-
-            @mq.subscriber("orders", group_id="g")
-            async def handle(message: Message) -> None:
-                seen.append(message.body)
-                if len(seen) == 3:
-                    raise ValueError("the third")
-
-            await mq.send_batch("orders", [OutgoingMessage(b"%d" % n, ordering_key="k") for n in range(5)])
-            with pytest.raises(ValueError, match="the third"):
-                await mq.run()
-            assert seen == [b"0", b"1", b"2"]
-            assert [message.body for message in await mq.receive("orders", group_id="g", wait=5)] == [b"2", b"3", b"4"]
-
-    run(test)
-
-
 def test_admin() -> None:
     async def test(cluster: LocalCluster) -> None:
         async with cluster.client() as mq:

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import inspect
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -102,11 +103,10 @@ def test_handlers_get_synchronous_messages(mq: Client) -> None:
     def handle(message: SyncMessage) -> None:
         seen.append(message.body)
         message.ack()
-        raise KeyError("enough")
+        os.kill(os.getpid(), signal.SIGTERM)
 
     mq.send("orders", b"x")
-    with pytest.raises(KeyError, match="enough"):
-        mq.run()
+    mq.run()
     assert seen == [b"x"]
 
 

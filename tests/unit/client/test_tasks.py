@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from litemq import AsyncClient, Client
+from litemq import AsyncClient, Client, Message, Plugin
 from litemq.client.tasks import default_topic
 from litemq.errors import InvalidArgumentError, SerializationError
 
@@ -105,17 +105,39 @@ def test_the_topic_of_a_program_that_is_run_is_that_of_the_module_that_is_import
         default_topic(f)
 
 
-@pytest.mark.parametrize("body", [b"x", "text", {"args": []}, {"args": [1, 2, 3], "kwargs": {}}, {"args": [], "kwargs": {"c": 1}}])
-def test_what_is_no_call_of_the_function_says_so(body: object) -> None:
-    async def test() -> None:
-        async with AsyncClient("memory://") as mq:
+class Failures(Plugin):
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
 
-            @mq.task(topic="calls")
-            def f(a: int, b: int = 0) -> None: ...
+    def failed(self, message: Message, error: BaseException) -> None:  # noqa: ARG002
+        self.errors.append(error)
+
+
+@pytest.mark.parametrize("body", [b"x", "text", {"args": []}, {"args": [1, 2, 3], "kwargs": {}}, {"args": [], "kwargs": {"c": 1}}])
+def test_what_is_no_call_of_the_function_goes_to_the_dead_letters(body: object) -> None:
+    async def test() -> None:
+        failures = Failures()
+        async with asyncio.timeout(20), AsyncClient("memory://") as mq:
+            mq.add_plugin(failures)
+            called = asyncio.Event()
+
+            @mq.task(topic="calls", min_backoff=0.01)
+            async def f(a: int, b: int = 0) -> None:
+                called.set()
 
             await mq.send("calls", body)
-            with pytest.raises(SerializationError, match=r"is no call of f\(a: int, b: int = 0\)"):
-                await asyncio.wait_for(mq.run(), 5)
+            await f.send(1)
+            running = asyncio.ensure_future(mq.run())
+            await called.wait()
+            async with asyncio.timeout(5):
+                while not failures.errors:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            await asyncio.sleep(0.1)  # another try would have come by now
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        (error,) = failures.errors
+        assert isinstance(error, SerializationError)
+        assert "is no call of f(a: int, b: int = 0)" in str(error)
 
     asyncio.run(test())
 

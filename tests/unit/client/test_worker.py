@@ -4,25 +4,35 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from litemq import AsyncClient, Client, Message, OutgoingMessage
+from litemq import AsyncClient, Client, FailureLimits, Message, OutgoingMessage, Plugin, Retry
 from litemq.client import handler_call
 from litemq.client.client import SyncMessage
-from litemq.client.handler_breaker import FailureLimits
+from litemq.client.config import ConsumeMode
 from litemq.client.subscription import HandlerOptions
-from litemq.errors import HandlerStuckError, HandlerTimeoutError, InvalidArgumentError
+from litemq.errors import HandlerStuckError, InvalidArgumentError
 
 
 async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """In half a minute at most."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(bounded())
 
 
 async def send(mq: AsyncClient, count: int, topic: str = "orders") -> None:
@@ -66,7 +76,7 @@ def test_so_many_at_once(declared: int | None) -> None:
                 await eventually(lambda: done == 20)
             assert most == (declared or 5)
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwise() -> None:
@@ -84,7 +94,7 @@ def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwis
                 await eventually(lambda: len(seen) == 10)
             assert seen == list(range(10))
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_synchronous_handlers_run_side_by_side_on_threads() -> None:
@@ -104,7 +114,7 @@ def test_synchronous_handlers_run_side_by_side_on_threads() -> None:
         async with AsyncClient("memory://") as mq:
             assert await left(mq) == []
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_batches() -> None:
@@ -126,7 +136,71 @@ def test_batches() -> None:
             assert max(map(len, seen)) == 4
             assert await left(mq) == []
 
-    asyncio.run(test())
+    run(test)
+
+
+# Failing ----------------------------------------------------------------------------------------------------------------------
+
+
+class Watching(Plugin):
+    """What became of each call."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, str]] = []
+
+    def consumed(self, message: Message, seconds: float) -> None:  # noqa: ARG002
+        self.seen.append((int(message.body), "done"))
+
+    def failed(self, message: Message, error: BaseException) -> None:
+        self.seen.append((int(message.body), type(error).__name__))
+
+
+@pytest.mark.parametrize("mode", ["queue", "lease"])
+def test_a_call_that_fails_is_made_again(mode: ConsumeMode) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
+
+            @mq.subscriber("orders", group_id="g", mode=mode, delays=[0.05], throws=(KeyError,))
+            async def handle(message: Message) -> None:
+                if message.body == b"1" and message.attempt == 1:
+                    raise ValueError("the first time")
+                if message.body == b"2" and message.attempt == 1:
+                    raise Retry(delay=0.02)
+                if message.body == b"3":
+                    raise KeyError("never")
+
+            await send(mq, 5)
+            async with running(mq, concurrency=1):
+                await eventually(lambda: len(watching.seen) == 7)
+                await asyncio.sleep(0.1)
+            assert sorted(watching.seen) == [
+                *[(0, "done"), (1, "ValueError"), (1, "done"), (2, "Retry"), (2, "done"), (3, "KeyError"), (4, "done")],
+            ]
+
+    run(test)
+
+
+def test_of_a_batch_that_fails_only_what_was_not_settled_comes_again() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[list[int]] = []
+
+            @mq.subscriber("orders", group_id="g", mode="lease", concurrency=1, batch=4, batch_wait=0.5, delays=[0.05])
+            async def handle(messages: list[Message]) -> None:
+                seen.append(sorted(int(message.body) for message in messages))
+                if len(seen) == 1:
+                    await messages[0].ack()
+                    raise ValueError("the rest")
+
+            await send(mq, 4)
+            async with running(mq):
+                await eventually(lambda: sum(map(len, seen)) == 7)
+            assert seen[0] == [0, 1, 2, 3]
+            assert sorted(number for batch in seen[1:] for number in batch) == [1, 2, 3]
+
+    run(test)
 
 
 # Time limits ------------------------------------------------------------------------------------------------------------------
@@ -135,22 +209,25 @@ def test_batches() -> None:
 def test_a_coroutine_that_takes_too_long_is_cancelled_and_has_failed() -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
             cancelled = asyncio.Event()
 
-            @mq.subscriber("orders", group_id="g", time_limit=0.05)
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.05, delays=[0.05])
             async def handle(message: Message) -> None:
-                try:
-                    await asyncio.sleep(60)
-                finally:
-                    cancelled.set()
+                if message.attempt == 1:
+                    try:
+                        await asyncio.sleep(60)
+                    finally:
+                        cancelled.set()
 
             await send(mq, 1)
-            with pytest.raises(HandlerTimeoutError, match=r"handle of orders .* 0\.05 s"):
-                await mq.run()
+            async with running(mq):
+                await eventually(lambda: len(watching.seen) == 2)
+            assert watching.seen == [(0, "HandlerTimeoutError"), (0, "done")]
             assert cancelled.is_set()
-            assert await left(mq) == [0]
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +237,7 @@ def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.Mon
         async with AsyncClient("memory://") as mq:
             release = asyncio.Event()
 
-            @mq.subscriber("orders", group_id="g", time_limit=0.02)
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.02)
             async def handle(message: Message) -> None:
                 while not release.is_set():
                     try:
@@ -169,36 +246,107 @@ def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.Mon
                         continue
 
             await send(mq, 1)
-            with pytest.raises(HandlerTimeoutError):
-                await asyncio.wait_for(mq.run(), 5)
+            with pytest.raises(HandlerStuckError):
+                await mq.run(recycle_after=1)
             release.set()
 
-    asyncio.run(test())
+    run(test)
 
 
-def test_a_thread_that_hangs_wears_the_process_out() -> None:
-    """Its call is left behind; the others finish, and then somebody has to replace the process."""
+@pytest.mark.parametrize("most", [1, 3])
+def test_threads_that_hang_wear_the_process_out(most: int) -> None:
+    """Their calls are left behind, and others go on in their place; then somebody has to replace the process."""
     release = threading.Event()
 
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
 
-            @mq.subscriber("orders", group_id="g", time_limit=0.05)
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.3, concurrency=1, max_retries=0)
             def handle(message: Message) -> None:
-                release.wait(10)
+                if int(message.body) % 2:
+                    release.wait(20)
 
-            await send(mq, 1)
-            with pytest.raises((HandlerStuckError, HandlerTimeoutError)):
-                await asyncio.wait_for(mq.run(recycle_after=1), 5)
-            assert await left(mq) == [0]
+            await send(mq, 10)
+            with pytest.raises(HandlerStuckError, match="litemq worker"):
+                await mq.run(recycle_after=most)
+            assert [outcome for _, outcome in watching.seen].count("HandlerTimeoutError") == most
 
     try:
-        asyncio.run(test())
+        run(test)
     finally:
         release.set()
 
 
 # The breaker ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_that_mostly_fails_pauses_and_is_tried_with_one() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            calls: list[float] = []
+            is_well = False
+            limits = FailureLimits(least_calls=5, pause=0.4)
+
+            @mq.subscriber("orders", group_id="g", mode="lease", concurrency=1, breaker=limits, delays=[60])
+            async def handle(message: Message) -> None:
+                calls.append(asyncio.get_running_loop().time())
+                if not is_well:
+                    raise ConnectionError("the database is down")
+
+            await send(mq, 20)
+            async with running(mq):
+                await eventually(lambda: len(calls) == 6)  # five, and the one that probes
+                assert calls[5] - calls[4] >= 0.4
+                is_well = True
+                await eventually(lambda: len(calls) == 20)
+            assert calls[6] - calls[5] >= 0.4
+            assert calls[19] - calls[7] < 0.4
+
+    run(test)
+
+
+def test_a_handler_that_waits_for_messages_pauses_too() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            calls: list[float] = []
+
+            @mq.subscriber(
+                "orders", group_id="g", mode="lease", concurrency=3, breaker=FailureLimits(least_calls=2, pause=0.4), delays=[60]
+            )
+            async def handle(message: Message) -> None:
+                calls.append(asyncio.get_running_loop().time())
+                await asyncio.sleep(0.05)
+                raise ConnectionError("the database is down")
+
+            async with running(mq):
+                await send(mq, 2)
+                await eventually(lambda: len(calls) == 2)
+                await asyncio.sleep(0.1)  # by now one place waits for a message
+                await send(mq, 2)
+                await eventually(lambda: len(calls) == 3)
+            assert calls[2] - calls[1] >= 0.4
+
+    run(test)
+
+
+def test_errors_of_the_message_do_not_pause_a_handler() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            calls = 0
+
+            @mq.subscriber("orders", group_id="g", mode="lease", breaker=FailureLimits(least_calls=2, pause=60), throws=(KeyError,))
+            async def handle(message: Message) -> None:
+                nonlocal calls
+                calls += 1
+                raise KeyError("of no use")
+
+            await send(mq, 30)
+            async with running(mq):
+                await eventually(lambda: calls == 30)
+
+    run(test)
 
 
 # Stopping ---------------------------------------------------------------------------------------------------------------------
@@ -223,7 +371,7 @@ def test_the_first_signal_lets_what_runs_finish() -> None:
             assert seen == [0]
             assert await left(mq) == [1, 2, 3, 4]
 
-    asyncio.run(test())
+    run(test)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -252,7 +400,7 @@ def test_what_does_not_finish_in_time_or_before_the_second_signal_is_given_back(
             assert cancelled.is_set()
             assert await left(mq) == [0, 1]
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
@@ -275,7 +423,7 @@ def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
             assert await left(mq) == [0]
 
     try:
-        asyncio.run(test())
+        run(test)
     finally:
         release.set()
 
@@ -309,6 +457,10 @@ def test_a_signal_stops_a_synchronous_client_too() -> None:
         {"time_limit": 0},
         {"time_limit": -1},
         {"mode": "other"},
+        {"ack_policy": "ack"},
+        {"max_retries": -1},
+        {"throws": (int,)},
+        {"lease": 0},
         {"batch": 0},
         {"batch": 5, "batch_wait": -1},
         {"conurrency": 1},

@@ -1,0 +1,46 @@
+"""Tasks, and a handler that stores in batches. In this directory, with a cluster running (``litemq up``):
+
+litemq worker worker:mq         # makes the calls
+python worker.py                # asks for some
+"""
+
+import asyncio
+import os
+
+import litemq
+
+mq = litemq.AsyncClient(os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876"))
+
+
+class CardDeclinedError(Exception):
+    """No further try will help."""
+
+
+@mq.task(max_retries=5, min_backoff=1, time_limit=30, throws=(CardDeclinedError,))
+async def charge(order: int, cents: int) -> None:
+    if cents > 100_000:
+        raise CardDeclinedError(f"order {order}")  # goes to the dead letters
+    print(f"charged order {order}: {cents / 100:.2f}", flush=True)
+    await mq.send("example-payments", {"order": order, "cents": cents})
+
+
+@mq.task(time_limit=60)
+def print_label(order: int) -> None:  # no coroutine: it runs on a thread
+    print(f"label of order {order}", flush=True)
+
+
+@mq.subscriber("example-payments", group_id="books", mode="lease", batch=100, batch_wait=0.5)
+async def book(messages: list[litemq.Message]) -> None:
+    total = sum(message.value["cents"] for message in messages)
+    print(f"booked {total / 100:.2f} of {len(messages)} payments", flush=True)
+
+
+async def main() -> None:
+    async with mq:
+        for order in range(1, 6):
+            await charge.send(order, cents=order * 1000)
+            await print_label.options(delay=1).send(order)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,212 @@
+"""Handlers and tasks, as every engine has them called."""
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry
+from litemq.client.config import ConsumeMode
+from litemq.errors import HandlerStuckError, InvalidArgumentError
+from support.engines import Engine, eventually
+
+capability = pytest.mark.capability
+
+
+async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
+    await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(count)])
+
+
+async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int) -> list[int]:
+    """So many of a group's next messages, whoever had them before."""
+    found: list[int] = []
+    async with asyncio.timeout(15):
+        while len(found) < count:
+            found += [int(message.body) for message in await mq.receive(topic, group_id=group, wait=5)]
+    return found
+
+
+def modes() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("mode", ["queue", "lease"])
+
+
+async def stop(running: "asyncio.Task[None]") -> None:
+    """As an operator does."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+
+
+@modes()
+@capability("`@subscriber` and `run()`: a handler's return acknowledges, its error means another try")
+async def test_subscribers(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        seen: dict[str, list[int]] = {"async": [], "sync": []}
+
+        @mq.subscriber(topic, group_id="a", mode=mode, delays=[0.05])
+        async def handle(message: Message) -> None:
+            seen["async"].append(int(message.body))
+            if message.body == b"3" and message.attempt == 1:
+                raise ValueError("the fourth")
+
+        @mq.subscriber(topic, group_id="s", mode=mode, delays=[0.05])
+        def handle_in_a_thread(message: Message) -> None:
+            seen["sync"].append(int(message.body))
+            if message.body == b"1" and message.attempt < 3:
+                raise Retry
+
+        await send_numbers(mq, topic, 5)
+        running = asyncio.ensure_future(mq.run(concurrency=1))
+        await eventually(lambda: len(seen["async"]) == 6 and len(seen["sync"]) == 7)
+        await stop(running)
+        assert {name: sorted(numbers) for name, numbers in seen.items()} == {"async": [0, 1, 2, 3, 3, 4], "sync": [0, 1, 1, 1, 2, 3, 4]}
+        if mode == "queue":
+            assert [seen["async"].index(number) for number in range(5)] == list(range(5))
+    async with engine.client() as mq:
+        for group in "as":
+            assert await mq.receive(topic, group_id=group, wait=0.2) == []
+
+
+@modes()
+async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        begun = asyncio.Event()
+
+        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=1)
+        async def handle(message: Message) -> None:
+            if message.body == b"1":
+                begun.set()
+                await asyncio.sleep(60)
+
+        await send_numbers(mq, topic, 3)
+        running = asyncio.ensure_future(mq.run())
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    async with engine.client() as mq:
+        assert sorted(await numbers_of(mq, topic, "g", 2)) == [1, 2]
+
+
+async def test_nothing_to_run(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        with pytest.raises(InvalidArgumentError, match="subscriber"):
+            await mq.run()
+
+
+@capability("Workers: the first signal drains, and what does not finish in time is given back at once")
+@modes()
+async def test_draining(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        begun: list[int] = []
+        done: list[int] = []
+
+        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=2)
+        async def handle(message: Message) -> None:
+            begun.append(int(message.body))
+            await asyncio.sleep(0.3 if message.body == b"0" else 60)
+            done.append(int(message.body))
+
+        await send_numbers(mq, topic, 4)
+        running = asyncio.ensure_future(mq.run(shutdown_timeout=1))
+        await eventually(lambda: len(begun) == 2)
+        await stop(running)
+        assert (sorted(begun), done) == ([0, 1], [0])
+        assert sorted(await numbers_of(mq, topic, "g", 3)) == [1, 2, 3]
+
+
+@capability("Workers: a call that overruns its time limit has failed; a thread that hangs wears its process out")
+async def test_time_limits(engine: Engine, topic: str) -> None:
+    release = threading.Event()
+    try:
+        async with engine.client() as mq:
+            seen: list[tuple[int, int]] = []
+
+            @mq.subscriber(topic, group_id="g", mode="lease", time_limit=0.2, concurrency=1, delays=[0.05])
+            def handle(message: Message) -> None:
+                seen.append((int(message.body), message.attempt))
+                if message.body == b"0":
+                    release.wait(30)
+
+            await send_numbers(mq, topic, 2)
+            with pytest.raises(HandlerStuckError):
+                await mq.run(recycle_after=2)
+            assert sorted(seen) == [(0, 1), (0, 2), (1, 1)]
+    finally:
+        release.set()
+
+
+@capability("Workers: batches are settled together, or message by message")
+async def test_batches(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        seen: list[list[int]] = []
+
+        @mq.subscriber(topic, group_id="g", mode="lease", concurrency=1, batch=5, batch_wait=1, delays=[0.05])
+        async def handle(messages: list[Message]) -> None:
+            seen.append(sorted(int(message.body) for message in messages))
+            if len(seen) == 1:
+                await asyncio.gather(*(message.ack() for message in messages if message.body in b"01"))
+                raise ValueError("the others")
+
+        await send_numbers(mq, topic, 5)
+        running = asyncio.ensure_future(mq.run())
+        await eventually(lambda: sum(map(len, seen)) == 8)
+        await stop(running)
+        assert seen[0] == [0, 1, 2, 3, 4]
+        assert sorted(number for batch in seen[1:] for number in batch) == [2, 3, 4]
+        assert await mq.receive(topic, group_id="g", wait=0.2) == []
+
+
+@capability("`@task`: `f.send(…)` has a worker call the function; several workers share the calls")
+async def test_tasks(engine: Engine, topic: str) -> None:
+    calls: list[tuple[str, int]] = []
+
+    def declare(mq: AsyncClient, name: str) -> None:
+        @mq.task(topic=topic, concurrency=2, delays=[0.05])
+        async def work(number: int, *, fails: bool = False) -> None:
+            await asyncio.sleep(0.02)
+            calls.append((name, number))
+            if fails and [each for _, each in calls].count(number) == 1:
+                raise ValueError("once")
+
+        works.append(work)
+
+    works: list[object] = []
+    async with engine.client() as first, engine.client() as second:
+        declare(first, "first")
+        declare(second, "second")
+        send = works[0].send  # type: ignore[attr-defined]
+        for number in range(20):
+            await send(number, fails=number == 7)
+        workers = [asyncio.ensure_future(first.run()), asyncio.ensure_future(second.run())]
+        await eventually(lambda: len(calls) == 21)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        assert sorted(number for _, number in calls) == sorted([*range(20), 7])
+        assert {name for name, _ in calls} == {"first", "second"}
+
+
+@pytest.mark.parametrize("policy", list(AckPolicy))
+async def test_a_handler_goes_by_its_policy(engine: Engine, topic: str, policy: AckPolicy) -> None:
+    """What ``process()`` does is in the contract of policies: here, that handlers go by it."""
+    async with engine.client() as mq:
+        attempts: list[int] = []
+
+        @mq.subscriber(topic, group_id="g", mode="lease", ack_policy=policy, delays=[0.05], lease=30)
+        async def handle(message: Message) -> None:
+            attempts.append(message.attempt)
+            if policy is AckPolicy.MANUAL:
+                await message.nack()
+            if len(attempts) == 1:
+                raise ValueError("once")
+
+        await send_numbers(mq, topic, 1)
+        running = asyncio.ensure_future(mq.run())
+        tries = 2 if policy in {AckPolicy.NACK_ON_ERROR, AckPolicy.MANUAL} else 1
+        await eventually(lambda: len(attempts) >= tries)
+        if policy is not AckPolicy.MANUAL:
+            await asyncio.sleep(0.2)
+            assert len(attempts) == tries
+        await stop(running)
