@@ -112,10 +112,3 @@ async def test_there_are_no_replicas_yet(engine: Engine, topic: str) -> None:
             await mq.send_batch(topic, [OutgoingMessage(b"x", ordering_key="k")], durability="replicas")
         await mq.send(topic, b"plain", ordering_key="k")
         assert [message.body for message in await read_all(mq, topic)] == [b"plain"]
-
-
-@capability("`consumer(broadcast=True)`", missing=True)
-async def test_there_is_no_broadcast_yet(engine: Engine, topic: str) -> None:
-    async with engine.client() as mq:
-        with pytest.raises(UnsupportedFeatureError, match="broadcast"):
-            mq.consumer(topic, group_id="g", broadcast=True)
