@@ -493,6 +493,9 @@ class AsyncClient(AsyncApp):
             max_poll_records=concurrency * (subscription.batch or 1) if subscription.mode == "lease" else None,
             ack_policy=subscription.ack_policy,
             retry=subscription.retry,
+            tags=subscription.tags,
+            where=subscription.where,
+            ordered=subscription.ordered,
         )
 
     def dead_letters(self, topic_or_group: str) -> DeadLetters:

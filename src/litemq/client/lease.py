@@ -37,8 +37,8 @@ class Lease:
     """They share a token, and until one of them is extended, a deadline. Knows which of them are settled, in use, or lost."""
 
     __slots__ = (
-        "_changed",
         "_kept",
+        "_used",
         "ahead",
         "broker",
         "handling",
@@ -63,7 +63,7 @@ class Lease:
         owner: object,
         serializers: Serializers,
         max_body_bytes: int,
-        changed: Callable[[], None],
+        used: Callable[[float], None],
     ) -> None:
         self.broker = settler.broker
         self.settler = settler
@@ -73,7 +73,7 @@ class Lease:
         self.owner = owner  # whoever asked for them
         self.serializers = serializers
         self.max_body_bytes = max_body_bytes
-        self._changed = changed  # called when there is something new to renew
+        self._used = used  # called when something is to be renewed, with the time
         self.open: dict[Message, MessageFields] = {}  # those that are not settled
         self.ahead: dict[Message, None] = {}  # of these, those that wait for somebody to take them
         self._kept: set[Message] = set()  # and those that are processed now
@@ -114,7 +114,7 @@ class Lease:
 
     def keep(self, message: Message) -> None:
         self._kept.add(message)
-        self._changed()
+        self._used(self.renew_at)
 
     def let_go(self, message: Message) -> None:
         self._kept.discard(message)

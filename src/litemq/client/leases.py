@@ -37,6 +37,7 @@ class Leases:
         self._asking: set[asyncio.Task[Lease | None]] = set()
         self._renewing: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._wakes_at = 0.0  # when the next lease is renewed
         self._swept = self._loop.time()
 
     def settler(self, broker: str, topic: str, group: str) -> Settler:
@@ -79,7 +80,7 @@ class Leases:
                 owner,
                 self._serializers,
                 self._config.max_body_bytes,
-                self._changed.set,
+                self._is_used,
             )
             lease.take_in(fields, answer.counts, self._loop.time(), ahead=ahead)
             self._hold(lease)
@@ -97,13 +98,18 @@ class Leases:
     def _hold(self, lease: Lease) -> None:
         self._held.add(lease)
         if lease.ahead:
-            self._changed.set()
+            self._is_used(lease.renew_at)
         if self._renewing is None:
             self._renewing = self._loop.create_task(self._renew(), name="litemq renews leases")
         now = self._loop.time()
         if now > self._swept + _SWEEP:
             self._swept = now
             self._held = {each for each in self._held if each.open and (each.is_renewed or each.until > now)}
+
+    def _is_used(self, renew_at: float) -> None:
+        """Something is to stay here: whoever renews is woken only where that would be too late else."""
+        if renew_at < self._wakes_at:
+            self._changed.set()
 
     # Renewing -----------------------------------------------------------------------------------------------------------------
 
@@ -115,11 +121,12 @@ class Leases:
             renewed = [lease for lease in self._held if lease.is_renewed]
             due = [lease for lease in renewed if lease.renew_at <= now]
             if due:
+                self._wakes_at = 0.0  # it looks again by itself
                 await self._extend_all(due)
                 continue
-            pause = min((lease.renew_at for lease in renewed), default=now + 3600) - now
+            self._wakes_at = min((lease.renew_at for lease in renewed), default=now + 3600)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(self._wakes_at - now):
                     await self._changed.wait()
 
     async def _extend_all(self, leases: Iterable[Lease]) -> None:

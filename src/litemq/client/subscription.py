@@ -33,6 +33,9 @@ class HandlerOptions(TypedDict, total=False):
     time_limit: float | timedelta | None  # of one call; None: it may take for ever. 180 where nothing is said
     lease: float | timedelta  # renewed while a call runs
     breaker: FailureLimits | None  # when it is paused; None: never
+    tags: str | Sequence[str]  # only messages with one of them
+    where: str  # only messages for which this holds
+    ordered: bool  # not in lease mode: one message of an ordering key at a time, however many calls there are
     ack_policy: AckPolicy
     # As in RetryPolicy:
     max_retries: int
@@ -58,6 +61,9 @@ class Subscription:
     time_limit: float | None
     lease: float
     breaker: FailureLimits | None
+    tags: str | Sequence[str]
+    where: str
+    ordered: bool
     ack_policy: AckPolicy
     retry: RetryPolicy
     batch: int | None
@@ -71,7 +77,7 @@ class Subscription:
     @property
     def default_concurrency(self) -> int:
         """Where nobody said anything: what is read in order is handled in order."""
-        return 1 if self.mode == "queue" else _LEASED_AT_ONCE
+        return _LEASED_AT_ONCE if self.mode == "lease" else 1
 
     @property
     def is_async(self) -> bool:
@@ -108,6 +114,9 @@ def new_subscription(
         time_limit=None if limit is None else _positive("time_limit", limit),
         lease=_positive("lease", options.get("lease", _LEASE_S)),
         breaker=options.get("breaker", FailureLimits()),
+        tags=options.get("tags", ()),
+        where=options.get("where", ""),
+        ordered=options.get("ordered", False),
         ack_policy=policy,
         retry=RetryPolicy(**retry),
         batch=None if batch is None else _count("batch", batch),

@@ -60,7 +60,13 @@ class Worker:
                 self._draining.reschedule(0)
         else:
             _LOG.info("stopping: up to %g s for what runs", self._shutdown_timeout)
+        self._stop_taking()
+
+    def _stop_taking(self) -> None:
+        """At once: a message more would be one more to wait for."""
         self._stopping.set()
+        for runner in self._runners:
+            runner.stop()
 
     async def run(self) -> None:
         """Call the handlers. Raises what ended it, if that was not ``stop``."""
@@ -111,4 +117,4 @@ class Worker:
         if stuck >= self._recycle_after and not self._is_worn:
             _LOG.error("%d calls overran their time limit and cannot be stopped: this process should be replaced", stuck)
             self._is_worn = True
-            self._stopping.set()
+            self._stop_taking()

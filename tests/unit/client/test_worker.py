@@ -97,6 +97,25 @@ def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwis
     run(test)
 
 
+def test_filters_and_order_by_key() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[int] = []
+
+            @mq.subscriber("orders", group_id="g", concurrency=4, tags="blue", ordered=True)
+            async def handle(message: Message) -> None:
+                await asyncio.sleep(0.02 if message.body == b"0" else 0)
+                seen.append(int(message.body))
+
+            for number in range(8):
+                await mq.send("orders", b"%d" % number, ordering_key="k", tags="red" if number % 2 else "blue")
+            async with running(mq):
+                await eventually(lambda: len(seen) == 4)
+            assert seen == [0, 2, 4, 6]
+
+    run(test)
+
+
 def test_synchronous_handlers_run_side_by_side_on_threads() -> None:
     async def test() -> None:
         async with AsyncClient("memory://") as mq:
@@ -263,7 +282,7 @@ def test_threads_that_hang_wear_the_process_out(most: int) -> None:
             watching = Watching()
             mq.add_plugin(watching)
 
-            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.05, concurrency=1, max_retries=0)
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.3, concurrency=1, max_retries=0)
             def handle(message: Message) -> None:
                 if int(message.body) % 2:
                     release.wait(20)
@@ -428,13 +447,17 @@ def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
         release.set()
 
 
-def test_a_signal_stops_a_synchronous_client_too() -> None:
+def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with Client("memory://") as mq:
         seen: list[bytes] = []
+        told = threading.Event()
+        soon = mq._thread.soon
+        monkeypatch.setattr(mq._thread, "soon", lambda function: (soon(function), told.set()))
 
         @mq.subscriber("orders", group_id="g")
         def handle(message: SyncMessage) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
+            assert told.wait(10)  # by the main thread, when it comes to it
             mq.send("seen", message.body)
             seen.append(message.body)
 
