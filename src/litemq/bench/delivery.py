@@ -91,10 +91,7 @@ class _Leases:
         self.last = 1.0
 
     def batched(self) -> float:
-        async def settle(messages: list[Message]) -> None:
-            await asyncio.gather(*(message.ack() for message in messages))
-
-        self.last = _with_client(lambda mq: self._work(mq, settle, _BATCH, 2))
+        self.last = _with_client(lambda mq: self._work(mq, mq.ack_batch, _BATCH, 2))
         return self.last
 
     def one_by_one(self) -> float:
@@ -141,7 +138,7 @@ def _in_flight(scale: float) -> float:
         while len(held) < wanted and (more := await mq.receive("held", group_id="bench", max_messages=1000, wait=2)):
             held += more
         facts = await mq.admin.describe_group("bench")
-        await asyncio.gather(*(message.ack() for message in held))
+        await mq.ack_batch(held)
         return float(sum(queue.in_flight for queue in facts.queues))
 
     return _with_client(work)
