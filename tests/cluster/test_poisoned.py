@@ -133,6 +133,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
             url = f"litemq://{names.address}"
             workers = Workers(url, tmp_path)
             async with AsyncClient(url, delivery_timeout_ms=120_000) as mq:
+                await mq.admin.create_topic(TOPIC, queues=4)
                 with workers.running():
                     count, (of_workers, of_broker) = await asyncio.gather(send(mq, SECONDS), kill(broker, workers, SECONDS))
                     await drained(mq)

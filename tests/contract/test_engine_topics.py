@@ -188,9 +188,10 @@ async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
                 await mq.receive(topic_name, group_id=group, wait=0)
             with pytest.raises(InvalidArgumentError):
                 mq.subscriber(topic_name, group_id=group)
-        for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
-            with pytest.raises(LiteMQError):
-                await question
+        if not is_system_name(name):
+            for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
+                with pytest.raises(LiteMQError):
+                    await question
 
 
 async def test_the_longest_names(engine: Engine, topic: str) -> None:
