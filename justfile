@@ -46,7 +46,7 @@ flips:
 
 # Kill brokers for a minute, and disturb one by peers that are slow, dead or too many; prints what that did
 chaos seconds="60":
-    LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py
+    LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
 # Coverage-guided fuzzing of both decoders side by side, and then of the loops in C: just fuzz --minutes 10
 fuzz *args:

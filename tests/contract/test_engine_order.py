@@ -96,7 +96,7 @@ async def test_broadcast(engine: Engine, topic: str, tmp_path: Path) -> None:
         engine.client(offsets_directory=str(tmp_path)) as nameless,
     ):
         await one.send_batch(topic, [str(n) for n in range(10)])
-        assert await asyncio.gather(read(one, 10), read(two, 10)) == [list(range(10))] * 2
+        assert list(await asyncio.gather(read(one, 10), read(two, 10))) == [list(range(10))] * 2
         await one.send_batch(topic, [str(n) for n in range(10, 15)])
         assert await read(one, 5) == list(range(10, 15))
         with pytest.raises(InvalidArgumentError, match="client_id"):

@@ -8,6 +8,7 @@ import pytest
 from litemq import OutgoingMessage
 from litemq.client.topic_settings import TopicSettings
 from litemq.errors import InvalidArgumentError, LiteMQError, NoRouteError, TopicNotFoundError
+from litemq.types import is_system_name
 from support.engines import Engine, read_all
 
 capability = pytest.mark.capability
@@ -175,9 +176,11 @@ async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
         for attempt in (mq.send(name, b"x"), mq.send_batch(name, [b"x"]), mq.admin.create_topic(name), mq.admin.delete_topic(name)):
             with pytest.raises(InvalidArgumentError):
                 await attempt
-        for use in (mq.send_nowait, mq.reader):
+        with pytest.raises(InvalidArgumentError):
+            mq.send_nowait(name, b"x")
+        if not is_system_name(name):  # those may be looked at
             with pytest.raises(InvalidArgumentError):
-                use(*(name, b"x") if use == mq.send_nowait else (name,))
+                mq.reader(name)
         for topic_name, group in ((name, "g"), (topic, name)):
             with pytest.raises(InvalidArgumentError):
                 mq.consumer(topic_name, group_id=group)
@@ -185,9 +188,10 @@ async def test_hostile_names(engine: Engine, topic: str, name: str) -> None:
                 await mq.receive(topic_name, group_id=group, wait=0)
             with pytest.raises(InvalidArgumentError):
                 mq.subscriber(topic_name, group_id=group)
-        for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
-            with pytest.raises(LiteMQError):
-                await question
+        if not is_system_name(name):
+            for question in (mq.admin.describe_topic(name), mq.admin.find(name, "k"), mq.admin.offset_at_time(name, datetime.now(UTC))):
+                with pytest.raises(LiteMQError):
+                    await question
 
 
 async def test_the_longest_names(engine: Engine, topic: str) -> None:

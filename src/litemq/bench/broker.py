@@ -7,20 +7,16 @@ comes from this process, through the public client. Everything shares the machin
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from litemq.bench.clusters import running_cluster
 from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.errors import LiteMQError
@@ -30,7 +26,7 @@ from litemq.net.frame import Frame
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.net.server import FrameServer, Session
 
-__all__ = ["figures", "running_cluster"]
+__all__ = ["figures"]
 
 _SECONDS: Final = 8.0
 _CONNECTIONS: Final = 8
@@ -60,42 +56,6 @@ def figures(scale: float) -> list[Figure]:
         Figure("end_to_end_p50", "the half of those", "ms", lambda: latency.p50),
         Figure("bare_sync_p99", "nothing but the disk: 12 KiB written and synced, each millisecond", "ms", lambda: _bare_sync_p99(seconds)),
     ]
-
-
-@contextlib.contextmanager
-def running_cluster() -> Iterator[str]:
-    """A cluster of its own, by the command that users type; gives its URL."""
-    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
-        names, broker = _free_port(), _free_port()
-        command = [sys.executable, "-m", "litemq", "up", "--data", str(Path(folder) / "data")]
-        command += ["--nameserver-port", str(names), "--port", str(broker)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
-            said = _wait_until_ready(process)
-            try:
-                if said is not None:
-                    raise LiteMQError(f"litemq up did not start: {said}")
-                yield f"litemq://127.0.0.1:{names}"
-            finally:
-                process.send_signal(signal.SIGTERM)
-                process.wait(timeout=_START_S)
-
-
-def _wait_until_ready(process: subprocess.Popen[str]) -> str | None:
-    """Nothing once it is ready; what it said, where it ended instead."""
-    said: list[str] = []
-    if process.stdout is not None:
-        for line in process.stdout:
-            said.append(line)
-            if "is ready" in line:
-                # What it says later is read, too, or else it would stop when nobody does.
-                threading.Thread(target=process.stdout.read, daemon=True).start()
-                return None
-    return "".join(said) or "it said nothing"
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _with_cluster(load: Callable[[str], Coroutine[Any, Any, LoadResult]]) -> LoadResult:

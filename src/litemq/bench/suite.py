@@ -19,6 +19,7 @@ MIN_RUNS: Final = 3
 # Each module has a function ``figures(scale)``.
 SUITES: Final = {
     "broker": "litemq.bench.broker",
+    "delivery": "litemq.bench.delivery",
     "format": "litemq.bench.format",
     "names": "litemq.bench.names",
     "store": "litemq.bench.store",

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from litemq.broker.filter_sql import parse_condition
 from litemq.errors import FilterSyntaxError
 from litemq.format.limits import MAX_TAG_BYTES, MAX_TAGS
 from litemq.format.record import SEVERAL_TAGS, hash_tags
@@ -70,6 +69,9 @@ def parse_filter(text: str, *, is_sql: bool) -> Filter | None:
 @lru_cache(_PARSED)
 def _parse(text: str, is_sql: bool) -> Filter | None:
     if is_sql:
+        # Its parser takes as long to load as all else of a broker, and few need it.
+        from litemq.broker.filter_sql import parse_condition
+
         holds, tags = parse_condition(text)
         return Filter(lambda record: holds(record) is True, tags)
     wanted = _parse_tags(text)

@@ -9,6 +9,7 @@ from litemq.broker.config import BrokerLimits
 from litemq.broker.filters import parse_filter
 from litemq.broker.settling import Settlement
 from litemq.broker.topic_stock import TopicStock
+from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseRequest
 
@@ -34,12 +35,13 @@ class Want:
 class LeasedTopic:
     """A topic that a group leases, and those who wait for its messages, the first first."""
 
-    __slots__ = ("has_begun", "stock", "waiting")
+    __slots__ = ("has_begun", "stock", "untold", "waiting")
 
     def __init__(self, stock: TopicStock) -> None:
         self.stock = stock
         self.has_begun = False  # the group has an offset in each queue
         self.waiting: dict[Want, None] = {}
+        self.untold: list[LiteMQError] = []  # what the group lost, and whoever asks next is told
 
 
 class Turn:

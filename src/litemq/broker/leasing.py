@@ -199,6 +199,10 @@ class Leasing:
             if not want.caller.has_room:
                 self._wait_for_room(of_topic, want)
                 continue
+            if of_topic.untold:
+                self._forget(want)
+                want.caller.refuse(want.frame, of_topic.untold.pop(0))
+                continue
             room = min(want.max_messages, self._limits.max_in_flight - in_flight)
             if room <= 0:
                 break
@@ -209,6 +213,8 @@ class Leasing:
             if given.counts or given.trouble is not None:
                 in_flight += len(given.counts)
                 served.append((want, wish, given))
+                if given.counts and given.trouble is not None:
+                    of_topic.untold.append(given.trouble)  # an answer is messages or an error, and nobody is to miss the error
                 for of_queue, lease in given.leases:
                     self._watch(stock, of_queue, lease)
             elif given.looked_far_enough:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from litemq.client.messages import Message
+from litemq.client.settlements import Settlements
 from litemq.errors import LiteMQError
 
 __all__ = ["ack_batch"]
@@ -13,20 +13,20 @@ __all__ = ["ack_batch"]
 
 async def ack_batch(messages: Sequence[Message]) -> None:
     """Acknowledge all, and wait. Where some fail, the first error is raised, with a note that says which."""
-    outcomes: list[asyncio.Future[None] | LiteMQError] = []
+    told: list[Settlements | LiteMQError | None] = []
     for message in messages:
         try:
-            outcomes.append(message.ack_nowait())
+            told.append(message._hand_in())  # noqa: SLF001  many of what ack() does
         except LiteMQError as error:
-            outcomes.append(error)
-    errors: dict[int, BaseException] = {}
-    for number, outcome in enumerate(outcomes):
+            told.append(error)
+    # Those that travel together are answered together: this waits a few times, not for each.
+    for settlements in {each for each in told if isinstance(each, Settlements)}:
+        await settlements.wait_answered()
+    errors: dict[int, LiteMQError] = {}
+    for number, (message, outcome) in enumerate(zip(messages, told, strict=True)):
         if isinstance(outcome, LiteMQError):
             errors[number] = outcome
-            continue
-        if not outcome.done():  # those that travel together are answered together: this waits a few times, not for each
-            await asyncio.wait([outcome])
-        if (failed := outcome.exception()) is not None:
+        elif outcome is not None and outcome.has_errors and (failed := outcome.error_of(message._place)) is not None:  # noqa: SLF001
             errors[number] = failed
     if errors:
         first = errors[min(errors)]

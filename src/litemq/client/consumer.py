@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import defaultdict
+from typing import Final
 
 from litemq.client.ack_policy import Handling
 from litemq.client.backend import Backend, CommittedOffset, QueueFact
@@ -21,6 +23,7 @@ from litemq.errors import ConnectionLostError, LiteMQError, NotGroupMemberError,
 
 __all__ = ["Consumer"]
 
+_LAST_COMMIT_S: Final = 1.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -192,6 +195,27 @@ class Consumer(Feed):
         await self._backend.commit(broker, self.topic, self.group_id, offsets)
         for acks, offset in done:
             acks.committed = max(acks.committed, offset)
+
+    async def close(self) -> None:
+        """Stop reading, and commit what was acknowledged. What was not comes again."""
+        if self._started and self._commits and not self.is_closed:
+            self.stop()
+            await self._commit_as_member()
+        await super().close()
+
+    async def _commit_as_member(self) -> None:
+        """Commit while still a member: one whose connection was just lost is given a moment to join again, so that nothing comes twice."""
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_COMMIT_S):
+                while True:
+                    try:
+                        return await self.commit()
+                    except (NotGroupMemberError, ConnectionLostError, OverloadedError):
+                        await asyncio.sleep(backoff.next())
+                    except LiteMQError as error:
+                        _LOG.info("offsets of group %s are not committed: %s", self.group_id, error)
+                        return None
 
     async def _finish(self) -> None:
         try:

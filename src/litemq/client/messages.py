@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
 from litemq.client.retry_policy import Retry, RetryPolicy
 from litemq.client.serializers import CONTENT_TYPE, Serializers
-from litemq.client.settlements import Settlements, place_of
+from litemq.client.settlements import Place, Settlements, place_of
 from litemq.client.times import lease_ms, seconds
 from litemq.errors import AlreadySettledError, BodyCodecError, LiteMQError, SerializationError
 from litemq.format.compression import decompress
@@ -214,20 +214,26 @@ class Message:
 
     async def ack(self) -> None:
         """It is done, and does not come again. Under a lease, this waits until the broker has stored so."""
-        settlements = self._ack()
+        settlements = self._hand_in()
         if settlements is not None:
-            await settlements.outcome(place_of(self._fields))
+            await settlements.outcome(self._place)
 
     def ack_nowait(self) -> asyncio.Future[None]:
         """The same without waiting: the future is done when the broker has stored it. What is acknowledged together travels together."""
-        settlements = self._ack()
+        settlements = self._hand_in()
         if settlements is not None:
-            return settlements.outcome(place_of(self._fields))
+            return settlements.outcome(self._place)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
 
-    def _ack(self) -> Settlements | None:
+    @property
+    def _place(self) -> Place:
+        """Where it stands at its broker, as settlements name it."""
+        return place_of(self._fields)
+
+    def _hand_in(self) -> Settlements | None:
+        """Acknowledge it in the request that is returned, which knows when it is done; without a lease there is none to wait for."""
         self._check_open()
         settlements = self._source.ack(self, self._fields)
         self._settled = True

@@ -16,7 +16,6 @@ __all__ = ["MAX_RETRIES", "Retry", "RetryPolicy"]
 MAX_RETRIES: Final = 16
 _MOST_RETRIES: Final = 1_000_000
 _LONGEST: Final = 365 * 24 * 3600.0
-_JITTER: Final = 0.5  # of the time, taken off at random
 
 
 class Retry(Exception):  # noqa: N818  nothing went wrong: the handler asks for another try
@@ -31,14 +30,14 @@ class Retry(Exception):  # noqa: N818  nothing went wrong: the handler asks for 
 class RetryPolicy:
     """How often, how long apart, and for which errors not at all. Durations are seconds, or a ``timedelta``.
 
-    The time doubles with each try, from ``min_backoff`` to ``max_backoff``, and up to half of it is taken off at random; or ``delays``
-    names each one, of which the last one repeats.
+    The time doubles with each try, from ``min_backoff`` to ``max_backoff``, give or take a share of it at random (``jitter``), so that what
+    failed together does not come again together; or ``delays`` names each one, of which the last one repeats.
     """
 
     max_retries: int = MAX_RETRIES  # after the first try
     min_backoff: float | timedelta = 1.0
-    max_backoff: float | timedelta = 600.0
-    jitter: bool = True
+    max_backoff: float | timedelta = 3600.0
+    jitter: float = 0.1
     delays: Sequence[float | timedelta] = ()
     throws: tuple[type[Exception], ...] = ()  # errors that no further try would cure: straight to the dead letters
 
@@ -48,6 +47,8 @@ class RetryPolicy:
         least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
         if least > most:
             raise InvalidArgumentError(f"min_backoff={least:g} is longer than max_backoff={most:g}: choose a shorter one")
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidArgumentError(f"jitter={self.jitter!r}: choose a share of the time, 0 … 1")
         for delay in self.delays:
             _duration(delay, "delays")
         throws = self.throws if isinstance(self.throws, tuple) else (self.throws,)
@@ -62,7 +63,7 @@ class RetryPolicy:
             return _duration(self.delays[min(attempt, len(self.delays)) - 1], "delays")
         least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
         full = min(least * (1 << min(attempt - 1, 60)), most)
-        return between(full * _JITTER, full) if self.jitter else full
+        return between(full * (1 - self.jitter), full * (1 + self.jitter)) if self.jitter else full
 
     def is_last(self, attempt: int) -> bool:
         """Whether no try follows the one with this number."""

@@ -134,8 +134,17 @@ class Settlements:
             if not future.done():
                 self._tell(place, future)
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether something of it is not settled, or nobody knows."""
+        return self._error is not None or bool(self._unsettled)
+
+    def error_of(self, place: Place) -> LiteMQError | None:
+        """Why one is not settled; nothing where it is."""
+        return self._error or self._unsettled.get(place)
+
     def _tell(self, place: Place | None, future: asyncio.Future[None]) -> None:
-        error = None if place is None else self._error or self._unsettled.get(place)
+        error = None if place is None else self.error_of(place)
         if error is None:
             future.set_result(None)
         else:

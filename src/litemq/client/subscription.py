@@ -41,7 +41,7 @@ class HandlerOptions(TypedDict, total=False):
     max_retries: int
     min_backoff: float | timedelta
     max_backoff: float | timedelta
-    jitter: bool
+    jitter: float
     delays: Sequence[float | timedelta]
     throws: tuple[type[Exception], ...]
 

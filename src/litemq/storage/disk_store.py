@@ -97,6 +97,7 @@ class DiskStore:
         self._directory = directory
         self._writing = threading.RLock()
         self._keeping = threading.RLock()  # held by whoever writes what is derived from the log
+        self._is_closed = False
         self._refused: str | None = None
         self._damage: dict[int, CorruptStoreError] = {}  # damaged records that were come across, by log offset
         self._keeper: Keeper | None = None
@@ -478,6 +479,8 @@ class DiskStore:
     def load_timers(self, until: int) -> None:
         """Bring those that are due before ``until`` (ms) into memory. It may wait for the disk."""
         with self._keeping:
+            if self._is_closed:
+                return
             try:
                 self.timers.load(until)
             except CorruptStoreError as error:
@@ -648,6 +651,8 @@ class DiskStore:
             self._files.close()
 
     def _stop_threads(self) -> None:
+        with self._keeping:  # whoever loads timers for the broker ends first, and nobody begins
+            self._is_closed = True
         if self._keeper is not None:
             self._keeper.stop()
         self._cold.shutdown()

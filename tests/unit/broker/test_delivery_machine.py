@@ -240,6 +240,6 @@ class DeliveriesOnDisk(Deliveries):
 
 
 TestDeliveries = Deliveries.TestCase
-TestDeliveries.settings = settings(max_examples=500, stateful_step_count=25, deadline=None)
+TestDeliveries.settings = settings(max_examples=1000, stateful_step_count=25, deadline=None)
 TestDeliveriesOnDisk = DeliveriesOnDisk.TestCase
 TestDeliveriesOnDisk.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

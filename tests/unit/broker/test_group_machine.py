@@ -196,4 +196,4 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=500, stateful_step_count=30, deadline=None)
+TestGroups.settings = settings(max_examples=800, stateful_step_count=30, deadline=None)

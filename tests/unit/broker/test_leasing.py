@@ -8,7 +8,8 @@ import pytest
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
 from litemq.clock import FakeClock
-from litemq.errors import InvalidArgumentError, LeaseLostError, OverloadedError
+from litemq.errors import InvalidArgumentError, LeaseLostError, OffsetExpiredError, OverloadedError
+from litemq.proto.control_pb2 import Control, Queue, RetentionCrossed
 from litemq.storage.state import QueueKey
 from support.callers import Kind, records, running_broker
 from support.leases import Got, Leaser
@@ -165,6 +166,7 @@ def test_an_extended_lease_lasts_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
     clock = FakeClock()
+    reached_the_end: list[bool] = []
 
     async def first() -> None:
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -177,6 +179,7 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
             if not cleanly:
                 broker._store.wait_confirmed(broker._store.log_end)
                 broker._store.abandon()  # type: ignore[attr-defined]
+            reached_the_end.append(True)
 
     async def second() -> None:
         async with running_broker("disk", tmp_path, clock=clock) as broker:
@@ -192,7 +195,7 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
     try:
         asyncio.run(first())
     except Exception:
-        if cleanly:
+        if cleanly or not reached_the_end:  # what was abandoned cannot be closed
             raise
     asyncio.run(second())
 
@@ -268,5 +271,28 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
             assert await ann.fail(got[0]._replace(offset=7)) == [(7, 25)]
             assert await ann.ack(got[0]._replace(offset=7)) == [(7, LOST)]
             assert await ann.ack(got[0]) == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_what_retention_took_is_told_once_beside_what_is_there(lost: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_broker("memory", tmp_path) as broker:
+            ann = Leaser(broker)
+            await ann.create(queues=2)
+            assert await ann.ask_for() == []  # the group begins
+            await ann.send(records(3), 0)
+            await ann.send(records(3, first=3), 1)
+            gone = RetentionCrossed(queues=[Queue(topic_id=16, queue_id=lost, least=3)])
+            broker._store.append_control(Control(retention_crossed=gone))
+            told, got = 0, []
+            for _ in range(4):
+                try:
+                    got += await ann.ask_for()
+                except OffsetExpiredError:
+                    told += 1
+            assert told == 1
+            assert sorted(_ids(got)) == [f"m-{number}" for number in range(3 * (1 - lost), 3 * (1 - lost) + 3)]
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ from litemq.client.retry_policy import Retry, RetryPolicy
 from litemq.errors import HandlerTimeoutError
 from litemq.types import DeadReason
 
-RETRY = RetryPolicy(max_retries=3, min_backoff=8, jitter=False, throws=(LookupError,))
+RETRY = RetryPolicy(max_retries=3, min_backoff=8, jitter=0, throws=(LookupError,))
 ENDS = {"well": None, "error": ValueError("bad"), "throws": KeyError("k"), "retry": Retry(5), "cancelled": asyncio.CancelledError()}
 
 # What is done at each end: "n" with a delay of n seconds, "dead" at once.

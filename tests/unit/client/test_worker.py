@@ -452,7 +452,12 @@ def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch
         seen: list[bytes] = []
         told = threading.Event()
         soon = mq._thread.soon
-        monkeypatch.setattr(mq._thread, "soon", lambda function: (soon(function), told.set()))
+
+        def soon_and_told(function: Callable[[], None]) -> None:
+            soon(function)
+            told.set()
+
+        monkeypatch.setattr(mq._thread, "soon", soon_and_told)
 
         @mq.subscriber("orders", group_id="g")
         def handle(message: SyncMessage) -> None:

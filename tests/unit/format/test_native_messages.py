@@ -25,7 +25,7 @@ MEMBERS = (tuple(RecordKind), tuple(BodyCodec), tuple(Durability), tuple(Message
 
 
 @pytest.fixture(autouse=True, scope="module")
-def codec() -> None:
+def loops() -> None:
     """Once only: this is about the loops themselves."""
     if not native.enabled:
         pytest.skip("the extension was not built, or LITEMQ_PURE is set")

@@ -1,0 +1,79 @@
+"""Clusters for measurements: each of its own, started by the commands that users type, on free ports."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from litemq.errors import LiteMQError
+
+__all__ = ["free_port", "running_brokers", "running_cluster"]
+
+_START_S: Final = 60.0
+_LISTENS: Final = "listening on"
+
+
+@contextlib.contextmanager
+def running_cluster() -> Iterator[str]:
+    """A cluster of its own, by the command that users type; gives its URL."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
+        names, broker = free_port(), free_port()
+        command = ["up", "--data", str(Path(folder) / "data"), "--nameserver-port", str(names), "--port", str(broker)]
+        with _running(command, "is ready"):
+            yield f"litemq://127.0.0.1:{names}"
+
+
+@contextlib.contextmanager
+def running_brokers(count: int) -> Iterator[str]:
+    """A NameServer and so many brokers; gives the cluster's URL."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, contextlib.ExitStack() as stack:
+        names = f"127.0.0.1:{free_port()}"
+        stack.enter_context(
+            _running(["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")], _LISTENS)
+        )
+        for number in range(count):
+            name = f"broker-{number}"
+            command = ["broker", "--broker-id", name, "--broker-name", name, "--port", str(free_port()), "--nameserver", names]
+            stack.enter_context(_running([*command, "--data-path", str(Path(folder) / name)], _LISTENS))
+        yield f"litemq://{names}"
+
+
+@contextlib.contextmanager
+def _running(command: list[str], ready: str) -> Iterator[None]:
+    arguments = [sys.executable, "-m", "litemq", *command]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+        said = _wait_until(ready, process)
+        try:
+            if said is not None:
+                raise LiteMQError(f"litemq {command[0]} did not start: {said}")
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=_START_S)
+
+
+def _wait_until(ready: str, process: subprocess.Popen[str]) -> str | None:
+    """Nothing once it is ready; what it said, where it ended instead."""
+    said: list[str] = []
+    if process.stdout is not None:
+        for line in process.stdout:
+            said.append(line)
+            if ready in line:
+                # What it says later is read, too, or else it would stop when nobody does.
+                threading.Thread(target=process.stdout.read, daemon=True).start()
+                return None
+    return "".join(said) or "it said nothing"
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

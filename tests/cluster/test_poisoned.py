@@ -1,0 +1,164 @@
+"""A poisoned topic: handlers raise and hang, workers and their broker are killed, and yet every message ends once.
+
+``LITEMQ_CHAOS_SECONDS`` says for how long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from litemq.client.async_client import AsyncClient
+from litemq.client.dead_letter import DeadLetter
+from litemq.errors import LiteMQError
+from litemq.net.event_loop import run
+from support import poisoned_worker
+from support.poisoned_worker import GROUP, HEALED, TOPIC
+from support.processes import ServerProcess
+
+SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
+PER_SECOND: Final = 100
+WORKERS: Final = 2
+DRAINED_WITHIN: Final = 180.0
+
+
+class Workers:
+    """``litemq worker``, some of them, each killed and started again now and then."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self._directory = directory
+        self._handled = directory / "handled"
+        self._handled.touch()
+        self._environment = {**os.environ, "LITEMQ_URL": url, "HANDLED_FILE": str(self._handled)}
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        try:
+            self._processes = [self._start() for _ in range(WORKERS)]
+            yield
+        finally:
+            for process in self._processes:
+                process.kill()
+                process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with (self._directory / "workers.log").open("ab") as log:
+            command = [sys.executable, "-m", "litemq", "worker", "support.poisoned_worker:mq"]
+            folder = Path(poisoned_worker.__file__).parent.parent
+            return subprocess.Popen(command, env=self._environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill_one(self) -> None:
+        number = random.randrange(WORKERS)
+        self._processes[number].kill()
+        self._processes[number].wait()
+        self._processes[number] = self._start()
+
+    def handled(self) -> Counter[int]:
+        return Counter(map(int, self._handled.read_text().split()))
+
+
+async def send(mq: AsyncClient, seconds: float) -> int:
+    """At a steady pace; gives how many there are. What a client could not send is not among them."""
+    begin, number = time.monotonic(), 0
+    while time.monotonic() < begin + seconds:
+        await mq.send(TOPIC, b"%d " % number)
+        number += 1
+        await asyncio.sleep(max(0.0, begin + number / PER_SECOND - time.monotonic()))
+    return number
+
+
+async def kill(broker: ServerProcess, workers: Workers, seconds: float) -> tuple[int, int]:
+    """Workers every two seconds or so, the broker every five; gives how often."""
+    until, next_broker = time.monotonic() + seconds, time.monotonic() + 4
+    of_workers = of_broker = 0
+    while time.monotonic() + 2 < until:
+        await asyncio.sleep(random.uniform(1, 3))
+        workers.kill_one()
+        of_workers += 1
+        if time.monotonic() > next_broker:
+            broker.kill()
+            broker.start()
+            of_broker += 1
+            while not broker.is_ready:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            next_broker = time.monotonic() + 5
+    return of_workers, of_broker
+
+
+async def drained(mq: AsyncClient) -> None:
+    """Nothing waits, is in flight, or is to be tried again."""
+    until = time.monotonic() + DRAINED_WITHIN
+    told: object = None
+    while time.monotonic() < until:
+        with contextlib.suppress(LiteMQError):
+            told = facts = await mq.admin.describe_group(GROUP)
+            if facts.lag == facts.waiting_tries == 0:
+                return
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"not drained within {DRAINED_WITHIN:g} s: {told}")
+
+
+def number_of(letter: DeadLetter) -> int:
+    return int(letter.message.body.partition(b" ")[0])
+
+
+async def dead_numbers(mq: AsyncClient) -> Counter[int]:
+    """Whose dead letters there are, and how many each."""
+    found: Counter[int] = Counter()
+    for letter in await mq.dead_letters(TOPIC).select(most=1_000_000):
+        whole = await mq.dead_letters(TOPIC).get(letter.message_id)
+        assert whole is not None
+        found[number_of(whole)] += 1
+    return found
+
+
+def test_every_message_ends_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with (
+            ServerProcess("nameserver", tmp_path / "names.log", data_path=tmp_path / "names") as names,
+            ServerProcess(
+                "broker", tmp_path / "broker.log", nameserver=names.address, data_path=tmp_path / "a", file_size="64MiB"
+            ) as broker,
+        ):
+            url = f"litemq://{names.address}"
+            workers = Workers(url, tmp_path)
+            async with AsyncClient(url, delivery_timeout_ms=120_000) as mq:
+                await mq.admin.create_topic(TOPIC, queues=4)
+                with workers.running():
+                    count, (of_workers, of_broker) = await asyncio.gather(send(mq, SECONDS), kill(broker, workers, SECONDS))
+                    await drained(mq)
+                    dead, handled = await dead_numbers(mq), workers.handled()
+                    everything = set(range(count))
+                    poisoned = {number for number in everything if poisoned_worker.raises(number) or poisoned_worker.hangs(number)}
+                    print(  # noqa: T201
+                        f"\n{count:,} messages in {SECONDS:g} s, {len(poisoned):,} of them poisoned; workers killed {of_workers} times, the broker {of_broker}",
+                        f"  handled {len(handled):,}, of those again {sum(handled.values()) - len(handled):,}; dead {len(dead):,}",
+                        sep="\n",
+                    )
+                    assert [number for number, times in dead.items() if times > 1] == []
+                    assert everything - handled.keys() - dead.keys() == set()
+                    assert poisoned - dead.keys() == set()
+                    assert poisoned & handled.keys() == set()
+                    # Whoever was killed in each of its tries is dead, too, and yet may have been handled; nobody else is in both.
+                    assert len(dead.keys() - poisoned) <= of_workers + of_broker
+
+                    redrive = await mq.dead_letters(TOPIC).redrive(transform=lambda letter: b"%d " % number_of(letter) + HEALED)
+                    done = await redrive.wait()
+                    await drained(mq)
+                    again = workers.handled()
+                    print(f"  redriven {done}", flush=True)  # noqa: T201
+                    assert done.done == len(dead)
+                    assert await mq.dead_letters(TOPIC).count() == 0
+                    assert everything - again.keys() == set()
+
+    run(scenario())

@@ -1,0 +1,54 @@
+"""A worker whose messages are poisoned: some make its handler raise, some make it hang. What it handled well is told line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Final
+
+import litemq
+
+TOPIC: Final = "poisoned"
+GROUP: Final = "poisoned"
+HEALED: Final = b"healed"
+MAX_RETRIES: Final = 4
+
+
+def raises(number: int) -> bool:
+    """One of ten."""
+    return number % 10 == 3
+
+
+def hangs(number: int) -> bool:
+    """One of a hundred."""
+    return number % 100 == 7
+
+
+mq = litemq.AsyncClient(os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876"))
+
+
+class PoisonError(Exception):
+    """What a handler says of a message that it cannot digest."""
+
+
+@mq.subscriber(
+    TOPIC,
+    group_id=GROUP,
+    mode="lease",
+    concurrency=32,
+    lease=2,
+    time_limit=0.4,
+    max_retries=MAX_RETRIES,
+    min_backoff=0.05,
+    max_backoff=0.2,
+    breaker=None,  # one of ten fails, for ever
+)
+async def handle(message: litemq.Message) -> None:
+    number, _, healed = message.body.partition(b" ")
+    if healed != HEALED:
+        if raises(int(number)):
+            raise PoisonError(f"message {int(number)} is poisoned")
+        if hangs(int(number)):
+            await asyncio.sleep(3600)
+    with open(os.environ["HANDLED_FILE"], "ab", buffering=0) as file:  # noqa: ASYNC230, PTH123  a line is whole, whoever is killed
+        file.write(number + b"\n")
