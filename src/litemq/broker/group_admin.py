@@ -162,7 +162,7 @@ class GroupAdmin:
         if (members or in_flight) and not force:
             raise GroupBusyError(
                 f"group {group!r} reads {topic.name!r}: {members} members are connected, {in_flight} messages are leased. "
-                "Stop them first, or say force: they lose their places and begin anew"
+                "Stop them first, or use --force (force=True): they lose their places and begin anew"
             )
         appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
         self._groups.end_all(Place(group, topic.topic_id))  # what they say late is refused; what they read before is not continued

@@ -50,6 +50,7 @@ from litemq.types import BodyCodec, Durability, check_name, check_readable
 __all__ = ["AsyncClient"]
 
 _NO_CODEC: Final = BodyCodec.NONE
+_RETRY: Final = RetryPolicy()
 _CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
 _LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
 
@@ -444,7 +445,7 @@ class AsyncClient(AsyncApp):
         """
         if not isinstance(max_messages, int) or max_messages < 1:
             raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
-        handling = Handling(ack_policy, retry or RetryPolicy())
+        handling = Handling(ack_policy, retry or _RETRY)
         key = (topic, group_id, lease_terms(lease, handling, self.config.auto_offset_reset, selection_of(tags, where)), handling)
         patience = seconds(wait, "wait")
         engine, leases = self._opened_with_leases()

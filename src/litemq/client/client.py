@@ -217,6 +217,11 @@ class SyncConsumer:
         """Tell the brokers how far the acknowledged messages reach, in each queue up to the first that is not."""
         self._thread.run(self._wrapped.commit())
 
+    def close(self) -> None:
+        """Stop reading, and commit what was acknowledged. What was not comes again."""
+        self._stopped = True
+        self._thread.run(self._wrapped.close())
+
     @property
     def is_closed(self) -> bool:
         return self._wrapped.is_closed
@@ -239,11 +244,6 @@ class SyncConsumer:
         """Give out no more messages: whoever iterates comes to the end."""
         self._stopped = True
         self._thread.call(self._wrapped.stop)
-
-    def close(self) -> None:
-        """Stop reading. What was not acknowledged comes again."""
-        self._stopped = True
-        self._thread.run(self._wrapped.close())
 
 
 class SyncReader:

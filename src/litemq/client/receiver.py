@@ -7,6 +7,7 @@ the next one who asks, but not for long.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Final, NamedTuple
@@ -122,17 +123,25 @@ class Receiver:
         for broker in self._brokers:
             if broker not in self._polls:
                 self._polls[broker] = self._loop.create_task(self._poll(broker), name=f"litemq receives {self._topic} from {broker}")
+        timer = self._loop.call_later(wait, self._give_up, waiter)
         try:
-            await asyncio.wait([waiter.future], timeout=wait)
+            return [message for _, message in await waiter.future]
         except asyncio.CancelledError:
-            if waiter.future.done() and waiter.future.exception() is None:
+            if waiter.future.cancelled():
+                with contextlib.suppress(ValueError):  # its turn may have come, and nobody was there
+                    self._waiting.remove(waiter)
+            elif waiter.future.exception() is None:
                 self._spare.extendleft(reversed(waiter.future.result()))
                 self._serve()
             raise
         finally:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-        return [message for _, message in waiter.future.result()] if waiter.future.done() else []
+            timer.cancel()
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        """Nothing came within its time."""
+        if not waiter.future.done():
+            self._waiting.remove(waiter)
+            waiter.future.set_result([])
 
     async def _poll(self, broker: str) -> None:
         """Ask a broker as long as somebody waits."""
