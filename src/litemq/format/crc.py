@@ -99,10 +99,10 @@ def crc32c_of_strings(
 
 
 def crc32c_of_rows(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """The checksums of the rows of a matrix of bytes whose width is a multiple of 8 (and below 256).
+    """The checksums of the rows of a matrix of bytes, below 256 wide.
 
-    Rows that the broker stamps in one batch differ in a few bytes only. By linearity it is enough to look up the bytes in which
-    they differ from the first row.
+    Rows that the broker stamps in one batch, whose width is a multiple of 8, differ in a few bytes only. By linearity it is enough to look up the
+    bytes in which they differ from the first row.
     """
     count, width = rows.shape
     if count == 0:
@@ -111,6 +111,8 @@ def crc32c_of_rows(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
         crcs = np.empty(count, np.uint32)
         native.loops.crc32c_of_rows(np.ascontiguousarray(rows), width, crcs)
         return crcs
+    if width % 8:
+        return np.array([crc32c(row.tobytes()) for row in rows], np.uint32)
     first = crc32c(rows[0].tobytes())
     words = np.ascontiguousarray(rows).view(np.uint64)
     difference = words ^ words[0]
