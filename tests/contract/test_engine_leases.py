@@ -167,3 +167,55 @@ async def test_a_message_that_is_never_settled_is_given_up(engine: Engine, topic
             (message,) = await mq.receive(topic, group_id="g", wait=10, lease=0.3, retry=retry)
             assert message.attempt == attempt
         assert await mq.receive(topic, group_id="g", wait=1, lease=0.3, retry=retry) == []
+
+
+@capability("What a lease consumer fetched ahead and gave back was not tried")
+async def test_what_was_given_back_was_not_tried(engine: Engine, topic: str) -> None:
+    retry = RetryPolicy(max_retries=1)
+    async with engine.client() as mq:
+        await mq.admin.create_topic(topic, queues=1)
+        await mq.send_batch(topic, [str(number) for number in range(6)])
+        for number in range(6):
+            async with mq.consumer(topic, group_id="g", mode="lease", retry=retry) as consumer:
+                message = await anext(consumer)
+                assert (message.body, message.attempt) == (str(number).encode(), 1)
+                await message.ack()
+        assert await mq.dead_letters(topic).count() == 0
+
+
+@capability("The lag counts what is to be tried again, before and after it is")
+async def test_the_lag_counts_retries(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"again")
+        (message,) = await mq.receive(topic, group_id=topic)
+        await message.nack(delay=0.01)
+        left = 0
+        while left == 0:  # it waits for its time, or is in the retry queue: never nowhere
+            facts = await mq.admin.describe_group(topic)
+            assert facts.lag + facts.waiting_tries == 1
+            left = facts.lag
+        assert [summary.lag for summary in await mq.admin.groups() if summary.group == topic] == [1]
+        (message,) = await mq.receive(topic, group_id=topic)
+        assert message.attempt == 2
+        await message.ack()
+        assert (await mq.admin.describe_group(topic)).lag == 0
+
+
+@capability("A try that cannot be is refused before anything is settled")
+async def test_a_delay_that_is_too_long(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"x")
+        (message,) = await mq.receive(topic, group_id="g")
+        with pytest.raises(InvalidArgumentError, match="365 days"):
+            await message.nack(delay=1e9)
+        assert not message.is_settled
+        await message.ack()
+
+
+@capability("A reader that does not follow ends at once, also where a filter wants none of the last messages")
+async def test_a_filtered_reader_ends(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.send(topic, b"wanted", tags="a")
+        await mq.send(topic, b"other", tags="b")
+        async with asyncio.timeout(4):
+            assert [message.body async for message in mq.reader(topic, follow=False, tags="a")] == [b"wanted"]

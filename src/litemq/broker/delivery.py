@@ -51,6 +51,7 @@ class Stock:
         self.in_flight = 0
         self._later = Leases()  # deadlines that the log does not know
         self._settled = RunSet()  # since the last record
+        self._untried = Leases()  # given back since the last record, with the tries before
         self._ends: dict[int, dict[Run, int]] = {}  # tokens of leases that end by a time, most of them settled before
         self._seen: tuple[QueueProgress | None, int] = (None, -1)
 
@@ -84,6 +85,7 @@ class Stock:
         for lease in live:
             self.again.remove(lease.begin, lease.end)
         self._settled = RunSet()
+        self._untried = Leases()
         self._ends = {}
         self._seen = self._looks()
         return live
@@ -91,6 +93,7 @@ class Stock:
     def recorded(self) -> None:
         """Everything that was decided is in the log, and applied."""
         self._settled = RunSet()
+        self._untried = Leases()
         self._seen = self._looks()
 
     def _looks(self) -> tuple[QueueProgress | None, int]:
@@ -128,6 +131,11 @@ class Stock:
 
     def _counted(self, begin: int, end: int) -> Piece:
         """The first of some messages that were given out equally often."""
+        untried = self._untried.within(begin, end)
+        if untried:
+            if untried[0].begin == begin:
+                return Piece(begin, untried[0].end, untried[0].tries)
+            end = untried[0].begin
         leases = self._queue.leases.within(begin, end)
         if not leases:
             return Piece(begin, end, 0)
@@ -140,6 +148,11 @@ class Stock:
             self.frontier = begin
         else:
             self.again.add(begin, end)
+
+    def give_back(self, lease: Lease) -> None:
+        """Nobody tried these: they can be had at once, as often as they were given out before."""
+        self._untried.put(lease)
+        self.put_back(lease.begin, lease.end)
 
     def granted(self, count: int) -> None:
         """So many of those that were taken are in flight now."""

@@ -93,7 +93,8 @@ class GroupAdmin:
         facts = self._store.state.delivery.groups
         answer = GroupsAnswer()
         for group in sorted({*keys, *members, *facts.names}):
-            states = [state for key in keys[group] if (state := self._state.of_queue(group, key)) is not None]
+            of_group = {*keys[group], *self._state.retry_queues(group, keys[group])}
+            states = [state for key in of_group if (state := self._state.of_queue(group, key)) is not None]
             topics = sorted({state.topic for state in states})
             lag = sum(state.lag for state in states)
             answer.groups.append(GroupSummary(group=group, paused=facts.is_paused(group), members=members[group], lag=lag, topics=topics))

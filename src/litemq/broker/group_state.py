@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from litemq.broker.groups import Groups, Place
 from litemq.broker.pulling import range_of
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import GroupAnswer, GroupMember, GroupQueueState, GroupReset
-from litemq.storage.state import QueueKey
+from litemq.storage.state import QueueKey, retry_topic
 from litemq.storage.store import Store
 
 __all__ = ["GroupState"]
 
-_RETRY = "%RETRY%"
 AskAge = list[tuple[GroupQueueState, QueueKey, int]]
 
 
@@ -42,6 +43,7 @@ class GroupState:
                 caller = self._groups.caller_of(member)
                 told.peer = "" if caller is None else caller.peer
                 answer.members.append(told)
+        keys |= self.retry_queues(group, keys)
         ask_age: AskAge = []
         for key in sorted(keys):
             queue = self.of_queue(group, key)
@@ -55,11 +57,17 @@ class GroupState:
         answer.known = bool(keys or answer.members or group in facts.names or answer.waiting_tries)
         return answer, ask_age
 
+    def retry_queues(self, group: str, keys: Iterable[QueueKey]) -> set[QueueKey]:
+        """Those of the topics of some queues, also where the group has not read them yet."""
+        state = self._store.state
+        retries = state.topic(retry_topic(group))
+        return set() if retries is None else {QueueKey(retries.topic_id, key.topic_id) for key in keys} & state.next.keys()
+
     def of_queue(self, group: str, key: QueueKey) -> GroupQueueState | None:
         """A group in one queue; nothing, where the topic is no more."""
         state = self._store.state
         topic = state.topics.get(key.topic_id)
-        is_retry = topic is not None and topic.name == _RETRY + group
+        is_retry = topic is not None and topic.name == retry_topic(group)
         if is_retry:
             topic = state.topics.get(key.queue_id)  # the queue has the number of the topic that its messages belong to
         if topic is None or topic.deleted:

@@ -45,7 +45,7 @@ class Tick:
         self._of(key).released.add(begin, end)
 
     def granted(self, key: QueueKey, leases: list[Lease]) -> None:
-        """Messages were given out, or may be kept for longer. Those of one token come in the order of their offsets."""
+        """Messages were given out, may be kept for longer, or were given back by whoever did not try them."""
         if not leases:
             return
         grants = self._of(key).grants
@@ -65,7 +65,7 @@ class Tick:
                 done=pack_runs(queue.done),
                 released=pack_runs(queue.released),
                 grants=[
-                    Grant(offsets=pack_runs(runs), token=token, deadline=deadline, count=count)
+                    Grant(offsets=pack_runs(sorted(runs)), token=token, deadline=deadline, count=count)
                     for (token, deadline, count), runs in queue.grants.items()
                 ],
             )

@@ -23,6 +23,7 @@ from litemq.types import DeadReason
 __all__ = ["Extension", "Settled", "Settlement"]
 
 MOST_OFFSETS: Final = 100_000  # of one request
+_NOT_TRIED: Final = 0xFFFFFFFF  # as max_retries: nobody has tried the message, it is only given back
 _MOST_FAILED: Final = 10_000
 _MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
 _LOST: Final = "the lease is over, and the message was settled or given to somebody else"
@@ -175,8 +176,13 @@ class Settled(Settlement):
                 )
             )
         elif failed.token and not failed.delay_ms:
-            tick.released(key, offset, offset + 1)
-            of_queue.put_back(offset, offset + 1)
+            if failed.max_retries == _NOT_TRIED:
+                given_back = Lease(offset, offset + 1, 0, 0, count - 1)
+                tick.granted(key, [given_back])  # to nobody: as if it had not been given out
+                of_queue.give_back(given_back)
+            else:
+                tick.released(key, offset, offset + 1)
+                of_queue.put_back(offset, offset + 1)
         else:
             tick.failed(
                 TryFailed(

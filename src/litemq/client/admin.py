@@ -164,7 +164,8 @@ class AsyncAdmin:
 
     async def resume_group(self, group_id: str) -> None:
         """Let a paused group go on."""
-        await self._backend.pause_group(check_name(group_id, "group"), paused=False)
+        await self.describe_group(group_id)
+        await self._backend.pause_group(group_id, paused=False)
 
     async def delete_group(self, group_id: str) -> None:
         """Forget a group: its offsets, its failed tries that wait, its resets. Refused while somebody reads for it."""

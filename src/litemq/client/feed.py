@@ -86,6 +86,11 @@ class Feed(AsyncIterator[Message]):
     async def _finish(self) -> None:
         """The last things to do before the end."""
 
+    @property
+    def _wait_ms(self) -> int:
+        """How long a broker may wait for something to come."""
+        return self._config.fetch_wait_ms
+
     # Iterating ----------------------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
@@ -225,7 +230,7 @@ class Feed(AsyncIterator[Message]):
                     position,
                     max_messages=config.max_poll_records,
                     max_bytes=max_bytes,
-                    wait_ms=config.fetch_wait_ms,
+                    wait_ms=self._wait_ms,
                     group=self._group,
                     generation=reader.generation,
                     is_retry=reader.is_retry,

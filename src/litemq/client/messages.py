@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
-from litemq.client.retry_policy import Retry, RetryPolicy
+from litemq.client.retry_policy import Retry, RetryPolicy, retry_delay
 from litemq.client.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settlements import Place, Settlements, place_of
-from litemq.client.times import lease_ms, seconds
+from litemq.client.times import lease_ms
 from litemq.errors import AlreadySettledError, BodyCodecError, LiteMQError, SerializationError
 from litemq.format.compression import decompress
 from litemq.format.messages import MessageFields
@@ -248,7 +248,7 @@ class Message:
 
     async def nack(self, *, delay: float | timedelta | None = None) -> None:
         """The try failed: it comes again, at once or after ``delay`` seconds; after too many tries it goes to the dead letters."""
-        after = 0.0 if delay is None else seconds(delay, "delay")
+        after = 0.0 if delay is None else retry_delay(delay, "delay")
         await self.fail(Failure(after, self._source.handling.retry.max_retries))
 
     async def reject(self, *, reason: str = "") -> None:

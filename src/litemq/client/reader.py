@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from litemq.client.backend import Backend, QueueFact
 from litemq.client.config import ClientConfig
@@ -16,6 +16,8 @@ from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["Reader", "Start"]
+
+_MOMENT_MS: Final = 20
 
 # Where to begin: the oldest message, the next one, a time, or an offset for each queue (those not named begin with their oldest).
 Start = Literal["earliest", "latest"] | datetime | Mapping[tuple[str, int], int]
@@ -56,6 +58,11 @@ class Reader(Feed):
         if isinstance(self._from, Mapping):
             return self._from.get((queue.broker, queue.queue_id), queue.least)
         return queue.least if self._from == "earliest" else queue.next
+
+    @property
+    def _wait_ms(self) -> int:
+        # Who wants only what is there now waits for nothing that a filter might let through; a moment, for what is not safe yet.
+        return super()._wait_ms if self._follow else _MOMENT_MS
 
     def _reached(self, reader: QueueReader) -> None:
         key = (reader.broker, reader.queue_id)

@@ -11,7 +11,7 @@ from typing import Final
 from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["MAX_RETRIES", "Retry", "RetryPolicy"]
+__all__ = ["MAX_RETRIES", "Retry", "RetryPolicy", "retry_delay"]
 
 MAX_RETRIES: Final = 16
 _MOST_RETRIES: Final = 1_000_000
@@ -23,7 +23,7 @@ class Retry(Exception):  # noqa: N818  nothing went wrong: the handler asks for 
 
     def __init__(self, delay: float | timedelta | None = None, reason: str = "") -> None:
         super().__init__(reason or "the handler asks for another try")
-        self.delay = None if delay is None else _duration(delay, "delay")
+        self.delay = None if delay is None else retry_delay(delay, "delay")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if not isinstance(self.max_retries, int) or isinstance(self.max_retries, bool) or not 0 <= self.max_retries <= _MOST_RETRIES:
             raise InvalidArgumentError(f"max_retries={self.max_retries!r}: choose a whole number, 0 … {_MOST_RETRIES}")
-        least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
+        least, most = retry_delay(self.min_backoff, "min_backoff"), retry_delay(self.max_backoff, "max_backoff")
         if least > most:
             raise InvalidArgumentError(f"min_backoff={least:g} is longer than max_backoff={most:g}: choose a shorter one")
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
             raise InvalidArgumentError(f"jitter={self.jitter!r}: choose a share of the time, 0 … 1")
         for delay in self.delays:
-            _duration(delay, "delays")
+            retry_delay(delay, "delays")
         throws = self.throws if isinstance(self.throws, tuple) else (self.throws,)
         if not all(isinstance(each, type) and issubclass(each, Exception) for each in throws):
             raise InvalidArgumentError(f"throws={self.throws!r}: choose classes of exceptions, as throws=(ValueError,)")
@@ -60,8 +60,8 @@ class RetryPolicy:
     def delay(self, attempt: int, between: Callable[[float, float], float] = random.uniform) -> float:
         """Seconds from the failure of a try, 1 being the first, to the next one."""
         if self.delays:
-            return _duration(self.delays[min(attempt, len(self.delays)) - 1], "delays")
-        least, most = _duration(self.min_backoff, "min_backoff"), _duration(self.max_backoff, "max_backoff")
+            return retry_delay(self.delays[min(attempt, len(self.delays)) - 1], "delays")
+        least, most = retry_delay(self.min_backoff, "min_backoff"), retry_delay(self.max_backoff, "max_backoff")
         full = min(least * (1 << min(attempt - 1, 60)), most)
         return between(full * (1 - self.jitter), full * (1 + self.jitter)) if self.jitter else full
 
@@ -70,7 +70,8 @@ class RetryPolicy:
         return attempt > self.max_retries
 
 
-def _duration(value: float | timedelta, what: str) -> float:
+def retry_delay(value: float | timedelta, what: str) -> float:
+    """A time until the next try, in seconds; raises where it is none, or too long."""
     duration = seconds(value, what)
     if duration > _LONGEST:
         raise InvalidArgumentError(f"{what}={value!r}: a try waits for 365 days at most")
