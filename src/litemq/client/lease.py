@@ -159,12 +159,15 @@ class Lease:
                 self._forget(message)
                 self.lost[message] = error
 
-    def give_back(self, messages: Collection[Message]) -> None:
-        """Whoever comes next may have them; here they are lost."""
+    def give_back(self, messages: Collection[Message], *, untaken: bool = False) -> None:
+        """Whoever comes next may have them; here they are lost. What somebody took, and did not settle, counts as tried."""
         for message in list(messages):
             fields = self.open.get(message)
             if fields is not None:
-                self.release(message, fields)
+                if untaken or message in self.ahead:
+                    self.release(message, fields)
+                else:
+                    self.fail(message, fields, Failure(max_retries=self.handling.retry.max_retries))
                 self._forget(message)
                 self.lost[message] = LeaseLostError(
                     f"message {message.message_id} was given back when its consumer or client was closed: others may have it by now"

@@ -181,4 +181,4 @@ def _give_back(asked: asyncio.Task[Lease | None]) -> None:
     if not asked.cancelled() and asked.exception() is None:
         lease = asked.result()
         if lease is not None:
-            lease.give_back(lease.open)
+            lease.give_back(lease.open, untaken=True)

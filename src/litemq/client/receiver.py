@@ -185,7 +185,7 @@ class Receiver:
         self._giving_back = None
         while self._spare:
             lease, message = self._spare.popleft()
-            lease.give_back([message])
+            lease.give_back([message], untaken=True)
 
     def _take(self, most: int) -> list[tuple[Lease, Message]]:
         taken: list[tuple[Lease, Message]] = []
@@ -199,6 +199,7 @@ class Receiver:
         """Ask no more."""
         if self._giving_back is not None:
             self._giving_back.cancel()
+        self._give_back()
         polls = list(self._polls.values())
         for poll in polls:
             poll.cancel()
