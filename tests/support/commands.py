@@ -56,7 +56,8 @@ class Running:
         self.process = process
         self.printed: list[str] = []
         self._lines: Queue[str] = Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -80,6 +81,11 @@ class Running:
         self.process.send_signal(number)
         return self.process.wait(within)
 
+    def end(self) -> None:
+        """Kill it, if it still runs, and let its last words be read before anybody closes them."""
+        self.process.kill()
+        self._reading.join(20)
+
 
 @contextmanager
 def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
@@ -93,10 +99,11 @@ def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = 
         env=environment_of_commands(environment),
         start_new_session=True,
     ) as process:
+        command = Running(process)
         try:
-            yield Running(process)
+            yield command
         finally:
-            process.kill()
+            command.end()
 
 
 @contextmanager
