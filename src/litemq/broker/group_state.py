@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from litemq.broker.delivery_statistics import queue_statistics
 from litemq.broker.groups import Groups, Place
 from litemq.broker.pulling import range_of
 from litemq.clock import Clock
@@ -75,27 +76,22 @@ class GroupState:
         told = range_of(self._store, key)
         if is_retry:
             told.queue_id = 0
-        committed = self._groups.committed(group, key)
-        begin = max(committed, told.least)
-        progress = state.delivery.progress.of_queue(group, key)
-        done = 0 if progress is None else sum(end - max(first, begin) for first, end in progress.done if end > begin)
+        numbers = queue_statistics(state, group, key, self._clock.wall_ms())
         membership = self._groups.members(Place(group, topic.topic_id))
         owner = None if membership is None else membership.owners.get(key)
         return GroupQueueState(
             topic=topic.name,
             range=told,
             is_retry=is_retry,
-            committed=committed,
-            lag=max(0, told.next - begin - done),
-            in_flight=self.in_flight(group, key),
+            committed=numbers.offset,
+            lag=numbers.lag,
+            in_flight=numbers.in_flight,
             member="" if owner is None else owner.member,
         )
 
     def in_flight(self, group: str, key: QueueKey) -> int:
         """How many messages of a queue are leased now."""
-        progress = self._store.state.delivery.progress.of_queue(group, key)
-        now = self._clock.wall_ms()
-        return 0 if progress is None else sum(lease.end - lease.begin for lease in progress.leases if lease.token and lease.deadline > now)
+        return queue_statistics(self._store.state, group, key, self._clock.wall_ms()).in_flight
 
     def stored_at(self, key: QueueKey, offset: int) -> int:
         """When a message was stored, in ms; 0, where that cannot be told. It may wait for the disk."""

@@ -23,7 +23,6 @@ from litemq.types import DeadReason
 __all__ = ["Extension", "Settled", "Settlement"]
 
 MOST_OFFSETS: Final = 100_000  # of one request
-_NOT_TRIED: Final = 0xFFFFFFFF  # as max_retries: nobody has tried the message, it is only given back
 _MOST_FAILED: Final = 10_000
 _MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
 _LOST: Final = "the lease is over, and the message was settled or given to somebody else"
@@ -159,7 +158,7 @@ class Settled(Settlement):
         else:
             of_queue.settle_unleased(offset)
             count = max(1, failed.count)
-        if failed.is_final or count > failed.max_retries:
+        if failed.is_final or (count > failed.max_retries and not failed.is_untried):
             burials.append(
                 Burial(
                     record,
@@ -176,7 +175,7 @@ class Settled(Settlement):
                 )
             )
         elif failed.token and not failed.delay_ms:
-            if failed.max_retries == _NOT_TRIED:
+            if failed.is_untried:
                 given_back = Lease(offset, offset + 1, 0, 0, count - 1)
                 tick.granted(key, [given_back])  # to nobody: as if it had not been given out
                 of_queue.give_back(given_back)

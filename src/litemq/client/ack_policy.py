@@ -43,6 +43,7 @@ class Failure(NamedTuple):
     detail: str = ""
     error: str = ""
     stack: str = ""
+    is_untried: bool = False  # it is only given back
 
 
 class Verdict(Enum):

@@ -23,7 +23,7 @@ from litemq.types import RecordKind
 __all__ = ["Lease", "lease_terms"]
 
 _RETRY: Final = RecordKind.RETRY
-_NOT_TRIED: Final = Failure(max_retries=(1 << 32) - 1)  # to be had at once; whether it was tried too often is for the next one to say
+_NOT_TRIED: Final = Failure(is_untried=True)
 
 
 def lease_terms(lease: float | timedelta, handling: Handling, reset: OffsetReset, selection: Selection = EVERYTHING) -> LeaseTerms:

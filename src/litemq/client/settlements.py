@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from litemq.client.ack_policy import Failure
 from litemq.errors import LiteMQError
 from litemq.format.messages import MessageFields
+from litemq.format.runs import RunSet, pack_runs
 from litemq.types import RecordKind
 
 __all__ = ["FailedDelivery", "LeasedOffsets", "Place", "Settlements", "Unsettled", "pack_offsets", "place_of"]
@@ -157,12 +158,4 @@ def pack_offsets(offsets: list[int]) -> list[int]:
     first, last = offsets[0], offsets[-1]
     if last - first + 1 == len(offsets):
         return [first, len(offsets)]  # what was received in a row is mostly acknowledged in a row
-    packed: list[int] = []
-    reached, begin, end = 0, first, first
-    for offset in offsets:
-        if offset > end:
-            packed += (begin - reached, end - begin)
-            reached, begin = end, offset
-        end = offset + 1
-    packed += (begin - reached, end - begin)
-    return packed
+    return pack_runs(RunSet((offset, offset + 1) for offset in offsets))

@@ -371,7 +371,7 @@ class Leased(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FailedTry(_message.Message):
-    __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count", "detail")
+    __slots__ = ("queue_id", "is_retry", "token", "offset", "delay_ms", "max_retries", "is_final", "reason", "error", "stack", "consumer", "count", "detail", "is_untried")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_RETRY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +385,7 @@ class FailedTry(_message.Message):
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    IS_UNTRIED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     is_retry: bool
     token: int
@@ -398,7 +399,8 @@ class FailedTry(_message.Message):
     consumer: str
     count: int
     detail: str
-    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+    is_untried: bool
+    def __init__(self, queue_id: _Optional[int] = ..., is_retry: _Optional[bool] = ..., token: _Optional[int] = ..., offset: _Optional[int] = ..., delay_ms: _Optional[int] = ..., max_retries: _Optional[int] = ..., is_final: _Optional[bool] = ..., reason: _Optional[int] = ..., error: _Optional[str] = ..., stack: _Optional[str] = ..., consumer: _Optional[str] = ..., count: _Optional[int] = ..., detail: _Optional[str] = ..., is_untried: _Optional[bool] = ...) -> None: ...
 
 class SettleAnswer(_message.Message):
     __slots__ = ("unsettled",)

@@ -2,17 +2,49 @@
 
 import asyncio
 from pathlib import Path
+from typing import NamedTuple
 
 from litemq.broker.core import Broker
-from litemq.broker.delivery_statistics import DeliveryStatistics, delivery_statistics, oldest_store_timestamp
+from litemq.broker.delivery_statistics import QueueStatistics, queue_statistics
 from litemq.clock import FakeClock
-from litemq.storage.state import QueueKey
+from litemq.storage.state import QueueKey, retry_topic
+from litemq.storage.store import Store
 from support.callers import records, running_broker
 from support.leases import Leaser
 
 
+class DeliveryStatistics(NamedTuple):
+    """A group in a topic: all its queues, and the retry queue as the last, where there is one."""
+
+    queues: tuple[QueueStatistics, ...]
+    waiting_tries: int
+
+    @property
+    def lag(self) -> int:
+        return sum(queue.lag for queue in self.queues)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(queue.in_flight for queue in self.queues)
+
+    @property
+    def ready(self) -> int:
+        return sum(queue.ready for queue in self.queues)
+
+
 def _statistics(broker: Broker, clock: FakeClock) -> DeliveryStatistics:
-    return delivery_statistics(broker._store.state, "billing", 16, clock.wall_ms())
+    state = broker._store.state
+    keys = [QueueKey(16, queue_id) for queue_id in range(state.topics[16].queues)]
+    retry = state.topic(retry_topic("billing"))
+    if retry is not None and QueueKey(retry.topic_id, 16) in state.next:
+        keys.append(QueueKey(retry.topic_id, 16))
+    queues = tuple(queue_statistics(state, "billing", key, clock.wall_ms()) for key in keys)
+    return DeliveryStatistics(queues, sum(name == "billing" for _, name, _ in state.delivery.tries))
+
+
+def oldest_store_timestamp(store: Store, statistics: DeliveryStatistics) -> int:
+    times = [int(store.read_entries(queue.key, queue.oldest, 1)["store_timestamp"][0]) for queue in statistics.queues if queue.lag]
+    return min(times, default=0)
 
 
 def _numbers(statistics: DeliveryStatistics) -> tuple[int, int, int, int]:

@@ -57,6 +57,7 @@ def _failed(delivery: FailedDelivery, consumer: str) -> FailedTry:
         stack=failure.stack,
         consumer=consumer,
         count=attempt,
+        is_untried=failure.is_untried,
     )
 
 

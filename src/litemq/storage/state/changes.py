@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import Control, Queue, Row
 from litemq.storage.state.delivery import PlacedRecord, Touch
@@ -14,6 +14,8 @@ from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
 
 __all__ = ["Changes"]
+
+_OF_SNAPSHOTS: Final = ("snapshot_begin", "snapshot_rows", "snapshot_end")
 
 
 class _QueueRange(NamedTuple):
@@ -54,7 +56,8 @@ class Changes:
 
     def changed(self, end: int, control: Control, rows: list[Row]) -> None:
         """A control record that ends at ``end`` changed some rows, and perhaps the delivery."""
-        self._waiting.append((end, control))
+        if control.WhichOneof("change") not in _OF_SNAPSHOTS:  # they are large, and say nothing new
+            self._waiting.append((end, control))
         if rows:
             self._waiting.append((end, rows))
 
