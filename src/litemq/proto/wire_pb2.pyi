@@ -43,6 +43,12 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FOLLOW_REDRIVE: _ClassVar[Opcode]
     CANCEL_REDRIVE: _ClassVar[Opcode]
     WHY: _ClassVar[Opcode]
+    SEND_HALVES: _ClassVar[Opcode]
+    COMMIT_SINK: _ClassVar[Opcode]
+    ABORT_SINK: _ClassVar[Opcode]
+    DESCRIBE_SINK: _ClassVar[Opcode]
+    ARCHIVED_THROUGH: _ClassVar[Opcode]
+    DESCRIBE_ARCHIVE: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
     DEREGISTER_BROKER: _ClassVar[Opcode]
@@ -82,6 +88,12 @@ REDRIVE_RECORDS: Opcode
 FOLLOW_REDRIVE: Opcode
 CANCEL_REDRIVE: Opcode
 WHY: Opcode
+SEND_HALVES: Opcode
+COMMIT_SINK: Opcode
+ABORT_SINK: Opcode
+DESCRIBE_SINK: Opcode
+ARCHIVED_THROUGH: Opcode
+DESCRIBE_ARCHIVE: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
@@ -935,3 +947,97 @@ class BrokerState(_message.Message):
     alive: bool
     heard_ms_ago: int
     def __init__(self, facts: _Optional[_Union[BrokerFacts, _Mapping]] = ..., alive: _Optional[bool] = ..., heard_ms_ago: _Optional[int] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("query", "batch", "partition", "attempt")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    batch: int
+    partition: int
+    attempt: int
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., partition: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class SendHalvesRequest(_message.Message):
+    __slots__ = ("topic", "queue_id", "attempt", "first")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    attempt: Attempt
+    first: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., first: _Optional[int] = ...) -> None: ...
+
+class SendHalvesAnswer(_message.Message):
+    __slots__ = ("next",)
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    next: int
+    def __init__(self, next: _Optional[int] = ...) -> None: ...
+
+class CommitSinkRequest(_message.Message):
+    __slots__ = ("query", "batch", "winners")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    batch: int
+    winners: _containers.RepeatedCompositeFieldContainer[Winner]
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ...) -> None: ...
+
+class Winner(_message.Message):
+    __slots__ = ("partition", "attempt", "count")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    attempt: int
+    count: int
+    def __init__(self, partition: _Optional[int] = ..., attempt: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class AbortSinkRequest(_message.Message):
+    __slots__ = ("query", "batch")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    batch: int
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ...) -> None: ...
+
+class DescribeSinkRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    def __init__(self, query: _Optional[str] = ...) -> None: ...
+
+class SinkAnswer(_message.Message):
+    __slots__ = ("committed_batch", "waiting", "undecided")
+    COMMITTED_BATCH_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    committed_batch: int
+    waiting: int
+    undecided: int
+    def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ...) -> None: ...
+
+class ArchivedThroughRequest(_message.Message):
+    __slots__ = ("topic", "location", "queues")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    location: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ...) -> None: ...
+
+class ArchiveAnswer(_message.Message):
+    __slots__ = ("location", "queues", "reported_at")
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    REPORTED_AT_FIELD_NUMBER: _ClassVar[int]
+    location: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    reported_at: int
+    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., reported_at: _Optional[int] = ...) -> None: ...
