@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.archives import ArchiveRequests
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
@@ -26,7 +27,7 @@ from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
 from litemq.broker.letters import Letters
 from litemq.broker.parsing import parse as _parse
-from litemq.broker.pulling import Pulling, range_of
+from litemq.broker.pulling import Pulling, full_range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
@@ -126,6 +127,7 @@ class Broker:
             **why_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **ArchiveRequests(store, clock, self._topic).handlers,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
 
@@ -326,7 +328,7 @@ class Broker:
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
     def _describe(self, topic: TopicFacts) -> TopicAnswer:
-        ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
+        ranges = [full_range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
         return TopicAnswer(topic=topic.name, queues=ranges, settings=told_settings(topic))
 
     def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:

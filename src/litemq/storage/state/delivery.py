@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 from litemq.proto.control_pb2 import Control, Row
+from litemq.storage.state.archives import Archives
 from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.progress import Progress
@@ -73,9 +74,10 @@ class Delivery:
         self.dead_letters = DeadLetters()
         self.timers = PendingTotals()
         self.groups = GroupFacts()
+        self.archives = Archives()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -110,4 +112,5 @@ class Delivery:
         other.dead_letters = self.dead_letters.copy()
         other.timers = self.timers.copy()
         other.groups = self.groups.copy()
+        other.archives = self.archives.copy()
         return other
