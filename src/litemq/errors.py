@@ -33,7 +33,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── OffsetExpiredError
     │   ├── LeaseLostError
     │   ├── BacklogFullError
-    │   └── GroupBusyError
+    │   ├── GroupBusyError
+    │   └── TransactionRefusedError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -42,7 +43,9 @@ The tree (a test holds it equal to the classes below)::
         ├── SerializationError
         ├── ClientClosedError
         ├── HandlerTimeoutError
-        └── HandlerStuckError
+        ├── HandlerStuckError
+        ├── DataLossError
+        └── CheckpointMismatchError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -60,11 +63,13 @@ __all__ = [
     "BodyTooLargeError",
     "BrokerError",
     "BufferFullError",
+    "CheckpointMismatchError",
     "ClientClosedError",
     "ClientError",
     "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
+    "DataLossError",
     "DiskFullError",
     "FilterSyntaxError",
     "GroupBusyError",
@@ -92,6 +97,7 @@ __all__ = [
     "StoreFailedError",
     "StoreLockedError",
     "TopicNotFoundError",
+    "TransactionRefusedError",
     "UnsupportedFeatureError",
     "UnsupportedVersionError",
 ]
@@ -353,6 +359,12 @@ class GroupBusyError(BrokerError):
     code = 49
 
 
+class TransactionRefusedError(BrokerError):
+    """A transaction can be neither continued nor committed: it was decided or rolled back before, or records of it are missing. Write it anew."""
+
+    code = 58
+
+
 class ClientError(LiteMQError):
     """The client could not do what was asked of it, before or after talking to a broker. The message says what to do."""
 
@@ -407,3 +419,15 @@ class HandlerStuckError(ClientError):
     """Handlers overran their time limit and could not be stopped. Replace the process; ``litemq worker`` does so by itself."""
 
     code = 63
+
+
+class DataLossError(ClientError):
+    """Messages that a query was to read are gone. Set ``failOnDataLoss`` to false to go on without them, or read from where there are some."""
+
+    code = 64
+
+
+class CheckpointMismatchError(ClientError):
+    """A query's checkpoint tells of other queues than those it is pointed at. Give the query a new checkpoint, or its old cluster."""
+
+    code = 65

@@ -36,6 +36,7 @@ from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.trace import Trace
 from litemq.broker.traced_caller import TracedCallers
+from litemq.broker.transactions import Transactions
 from litemq.broker.visitors import RETRY_QUEUE, Visitors
 from litemq.broker.why_facts import Gatherer
 from litemq.broker.why_requests import WhyRequests
@@ -49,6 +50,7 @@ from litemq.proto.wire_pb2 import (
     CreateTopicRequest,
     Empty,
     FindRequest,
+    ListTopicsRequest,
     OffsetAnswer,
     OffsetAtTimeRequest,
     Opcode,
@@ -102,6 +104,9 @@ class Broker:
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
+        self._transactions = Transactions(
+            store, clock, self._limits, quotas, backlog, self.alarms, self._topic, self._grown, self._timers.held
+        )
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         letters = Letters(store)
@@ -128,6 +133,7 @@ class Broker:
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **ArchiveRequests(store, clock, self._topic).handlers,
+            **self._transactions.handlers,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
 
@@ -200,12 +206,13 @@ class Broker:
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
-        return self.alarms.ring_due() + await self._timers.fire_due()
+        return self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due()
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
         self._timers.close()
+        self._transactions.close()
         self.alarms.close()
         self._sending.close()
         self._pulling.close()
@@ -324,12 +331,22 @@ class Broker:
         caller.answer(frame, self._describe(topic).SerializeToString())
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.topics]
+        shown = self.topics
+        if _parse(ListTopicsRequest, frame[3]).include_system:
+            # Those that have queues of any number are read by nobody but the broker.
+            shown = [topic for topic in self._store.state.topics.values() if not topic.deleted and topic.queues]
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in shown]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
     def _describe(self, topic: TopicFacts) -> TopicAnswer:
-        ranges = [full_range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
-        return TopicAnswer(topic=topic.name, queues=ranges, settings=told_settings(topic))
+        ranges = []
+        for queue_id in range(topic.queues):
+            key = QueueKey(topic.topic_id, queue_id)
+            ranges.append(full_range_of(self._store, key))
+            ranges[-1].confirmed = self._store.confirmed_next(key)
+        return TopicAnswer(
+            topic=topic.name, queues=ranges, settings=told_settings(topic), topic_id=topic.topic_id, created_at=topic.created_at
+        )
 
     def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:
         """Answer once the change is safe, and known to whoever is asked for the topic next."""
