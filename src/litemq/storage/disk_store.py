@@ -38,6 +38,7 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
+from litemq.storage.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
 from litemq.storage.events import numbered_events
@@ -124,6 +125,7 @@ class DiskStore:
             self.timers, timers_applied = self._open_timers()
             self._replay(as_of, self._files.projections.queues_applied, timers_applied, replayed)
             undo.pop_all()
+        self._archive_gate = ArchiveGate(self._log, self.state, clock, config.archive_wait_ms, self.read_entries)
         self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_give_way)
         self._checkpoint_at = self._retention_at = self._now()
         if config.checkpoint_interval_ms:
@@ -578,16 +580,19 @@ class DiskStore:
             except DiskFullError as error:
                 _LOG.warning("%s: no segment can be set aside for the broker's own records", error)
         while used >= self._config.disk_clean_percent and len(self._log.segments) > 2:
-            _LOG.warning("%s: the disk is %.0f%% full; the oldest segment goes before its time", self._directory, used)
             before = self._log.start
-            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start) == before:
+            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start, is_urgent=True) == before:
                 break
+            _LOG.warning("%s: the disk was %.0f%% full; the oldest segment went before its time", self._directory, used)
             used = self._disk.used_fraction(self._directory) * 100
         if used < self._config.disk_refuse_percent:
             self._refused = None
         elif self._refused is None:
             most = self._config.disk_refuse_percent
             self._refused = f"the disk of {self._directory} is {used:.0f}% full: from {most:g}% on nothing is taken (disk_refuse_percent)"
+            awaited = sorted(self._archive_gate.awaited)
+            if awaited:
+                self._refused += f"; nothing goes before the archive of {', '.join(awaited)} has it (archived: block)"
             _LOG.error("%s", self._refused)
 
     def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S) -> None:
@@ -627,19 +632,27 @@ class DiskStore:
             self._files.projections = self._files.projections._replace(snapshot=begin)
             return begin
 
-    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None) -> int:
+    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None, is_urgent: bool = False) -> int:
         """Drop whole segments of which every record was stored before ``older_than_ms``, or which are more than ``max_bytes`` from the end.
 
-        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known.
+        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known. What archives lack
+        stays; where it is urgent, only that of topics which say ``block``.
         """
         with self._keeping:
             log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
+            if log_start > self._log.start:
+                self.wait_confirmed(log_start)
+                log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
             if log_start <= self._log.start:
                 return self._log.start
-            self.wait_confirmed(log_start)
             self._carry_on(log_start)
             least = least_offsets_after(self._log, log_start)
-            self.append_control(crossing_record(self.state, log_start, least))
+            crossing = crossing_record(self.state, log_start, least)
+            self.append_control(crossing)
+            for name, count in lost_to_archives(crossing, self.state).items():
+                _LOG.warning(
+                    "%s: %d messages of %s go that its archive does not have (archived: drop-with-record)", self._directory, count, name
+                )
             self.snapshot()
             self._files.log_start = log_start
             self.checkpoint()
