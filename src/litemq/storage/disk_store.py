@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
+from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
@@ -45,7 +45,19 @@ from litemq.storage.events import numbered_events
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
 from litemq.storage.flush import Told
-from litemq.storage.half_batches import DecidedHalves, check_first, check_upcoming, committed_batch, decision_of, half_batch, read_decided
+from litemq.storage.half_batches import (
+    DecidedHalves,
+    Upcoming,
+    check_first,
+    check_upcoming,
+    committed_batch,
+    decision_of,
+    half_batch,
+    read_halves,
+    rollbacks_of,
+    skip_of,
+    upcoming_halves,
+)
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
@@ -72,6 +84,7 @@ Longs = npt.NDArray[np.int64]
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
 _COLD_NICENESS: Final = 10
+_COPIED_AT_ONCE: Final = 4 << 20
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
@@ -294,7 +307,23 @@ class DiskStore:
 
     def read_decided(self, most_bytes: int) -> DecidedHalves | None:
         """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
-        return read_decided(self.state, self.read_queue, most_bytes)
+        while True:
+            with self._writing:
+                upcoming = upcoming_halves(self.state, most_bytes)
+            if upcoming is None:
+                return None
+            try:
+                return read_halves(upcoming, self.read_queue)
+            except CorruptStoreError as error:
+                self._leave_out(upcoming, error)
+
+    def _leave_out(self, upcoming: Upcoming, error: CorruptStoreError) -> None:
+        """A half that cannot be read does not hold up the others; the log says that it is left out."""
+        with self._writing:
+            now = upcoming_halves(self.state, 0)
+            if now is not None and (now.transaction, now.runs[0][:5]) == (upcoming.transaction, upcoming.runs[0][:5]):
+                _LOG.error("a committed record of transaction %r cannot be read, and is left out: %s", upcoming.transaction, error)
+                self.append_control(skip_of(upcoming, str(error)))
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers."""
@@ -667,6 +696,7 @@ class DiskStore:
     def _carry_on(self, log_start: int) -> None:
         """Append again what is held before a log offset, so that it is not lost when that goes."""
         delivery, damaged = self.state.delivery, self._note_damage
+        self._end_halves(log_start)
 
         def append(place: Callable[[], list[Placed]]) -> None:
             with self._writing:
@@ -682,6 +712,26 @@ class DiskStore:
         dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
         if dropped is not None:
             self.append_control(dropped)
+
+    def _end_halves(self, log_start: int) -> None:
+        """Halves before a log offset become messages now, if they are decided; if not, nobody will see them."""
+        halves = self.state.delivery.halves
+        while not self._is_copied_before(log_start):
+            decided = self.read_decided(_COPIED_AT_ONCE)
+            if decided is None:
+                self.wait_confirmed(self._log.end)
+                continue
+            try:
+                self.append_committed(decided, self._clock.wall_ms())
+            except InvalidArgumentError:
+                continue  # the broker was faster
+        with self._writing:
+            for control in rollbacks_of(halves.undecided_before(log_start), "nobody decided them before retention took them"):
+                self.append_control(control)
+
+    def _is_copied_before(self, log_offset: int) -> bool:
+        with self._writing:
+            return self.state.delivery.halves.is_copied_before(log_offset)
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""
