@@ -74,7 +74,7 @@ def _read_file(table: Table, file: Path) -> dict[str, object]:
 def _leaves(values: Mapping[str, object], prefix: str, known: list[str]) -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         key = f"{prefix}{name}"
-        if isinstance(value, dict) and (value or any(one.startswith(f"{key}.") for one in known)):
+        if isinstance(value, dict) and key not in known and (value or any(one.startswith(f"{key}.") for one in known)):
             yield from _leaves(value, f"{key}.", known)
         else:
             yield key, value

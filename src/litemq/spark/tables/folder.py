@@ -72,6 +72,19 @@ class TableFolder:
             return filesystem.open_input_file(f"{base}/{path}")
         return pa.OSFile(str(self.local / path), "rb")
 
+    def read_text(self, path: str) -> str | None:
+        """All of a small file; none where there is no such file."""
+        try:
+            with self.open_input(path) as file:
+                return bytes(file.read()).decode()
+        except FileNotFoundError:
+            return None
+
+    def has_files(self, path: str) -> bool:
+        """Whether there is anything in a folder."""
+        filesystem, base = self._filesystem()
+        return bool(filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}", allow_not_found=True)))
+
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
         if self.local is None:
@@ -82,13 +95,16 @@ class TableFolder:
 
     def data_files(self, older_than_s: float) -> list[str]:
         """The files of rows that lie here and are older than that, whether the table names them or not."""
-        filesystem, base = self._remote() if self.local is None else (pa_fs.LocalFileSystem(), str(self.local))
+        filesystem, base = self._filesystem()
         before = time.time() - older_than_s
         found = filesystem.get_file_info(pa_fs.FileSelector(base, recursive=True, allow_not_found=True))
         names = {one.path[len(base) + 1 :]: one for one in found if one.type is pa_fs.FileType.File}
         return sorted(
             name for name, one in names.items() if name.endswith(".parquet") and not _is_hidden(name) and one.mtime.timestamp() <= before
         )
+
+    def _filesystem(self) -> tuple[pa_fs.FileSystem, str]:
+        return self._remote() if self.local is None else (pa_fs.LocalFileSystem(), str(self.local))
 
     def _remote(self) -> tuple[pa_fs.FileSystem, str]:
         found: tuple[pa_fs.FileSystem, str] = pa_fs.FileSystem.from_uri(self.location)
