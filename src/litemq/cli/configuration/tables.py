@@ -172,7 +172,9 @@ ARCHIVE: Final = Table(
             SWITCH,
             "Stop where messages are gone that were not archived; else go on, and count them.",
         ),
-        Setting("table.location", "table", TEXT, "The folder of the table, or an address such as s3://bucket/messages; made if it is missing."),
+        Setting(
+            "table.location", "table", TEXT, "The folder of the table, or an address such as s3://bucket/messages; made if it is missing."
+        ),
         Setting(
             "table.format",
             "table_format",
@@ -181,7 +183,9 @@ ARCHIVE: Final = Table(
         ),
         Setting("table.codec", "codec", choice("zstd", "snappy", "none"), "How files are compressed."),
         Setting("table.codec_level", "codec_level", INTEGER, "How hard zstd tries."),
-        Setting("stream.checkpoint", "checkpoint", TEXT, "Where the stream keeps how far it is; empty: the folder _checkpoint in the table's."),
+        Setting(
+            "stream.checkpoint", "checkpoint", TEXT, "Where the stream keeps how far it is; empty: the folder _checkpoint in the table's."
+        ),
         Setting("stream.trigger", "trigger_ms", DURATION, "How often there is a batch; 0: as soon as the last one is done."),
         Setting("stream.max_rows_per_batch", "max_rows_per_batch", INTEGER, "The most messages of a batch."),
         Setting("stream.task_size", "task_bytes", SIZE, "How many bytes of messages one task reads."),
@@ -192,7 +196,9 @@ ARCHIVE: Final = Table(
             NAMED_TEXTS,
             "Topics whose JSON bodies get a table of their own: variant, or columns as in SQL.",
         ),
-        Setting("upkeep.compact_every_batches", "compact_every_batches", INTEGER, "Small files are joined every so many batches; 0: never."),
+        Setting(
+            "upkeep.compact_every_batches", "compact_every_batches", INTEGER, "Small files are joined every so many batches; 0: never."
+        ),
         Setting("upkeep.compact_target_size", "compact_target_bytes", SIZE, "How large a joined file becomes."),
         Setting("upkeep.vacuum_keep", "vacuum_keep_ms", DURATION, "For how long files stay that the table does not name any more."),
         Setting("spark.master", "spark_master", TEXT, "Spark's master; empty: as Spark was told elsewhere, or all cores here."),

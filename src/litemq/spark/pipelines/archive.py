@@ -71,3 +71,58 @@ class Archive:
             self._status.say("failed", error=repr(error))
             raise
         self._status.say("stopped")
+
+    def _start(self, once: bool) -> StreamingQuery:
+        spans = spans_stream(self._spark, self._config)
+        writer = spans.writeStream.foreachBatch(self._archive_batch).option("checkpointLocation", self._checkpoint.as_uri())
+        if once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds").start()
+
+    # A batch ---------------------------------------------------------------------------------------------------------------------
+
+    def _archive_batch(self, spans: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            try:
+                self._archive(read_spans(spans), batch_id)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _archive(self, spans: list[QueueSpan], batch_id: int) -> None:
+        begun = time.monotonic()
+        self._table.refresh()
+        last = self._table.last_batch(self._app_id)
+        if last is not None and last >= batch_id:
+            _LOG.info("batch %d is in the table already", batch_id)
+            self._report(spans)
+            return
+        done = self._write(spans)
+        files = [file for one in done for file in one.files]
+        self._parsing.parse(files, batch_id)
+        self._table.append(files, self._app_id, batch_id)
+        self._report(spans)
+        lost = [loss for one in done for loss in one.losses]
+        for loss in lost:
+            _LOG.warning("%s: offsets %d … %d are not archived: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
+        line = self._status.batch(
+            batch_id,
+            rows=_sums(one.rows for one in done),
+            read_bytes=_sums(one.read_bytes for one in done),
+            files=len(files),
+            lost=sum(loss.span.end - loss.span.begin for loss in lost),
+            seconds=time.monotonic() - begun,
+            lag=self._lag(spans),
+        )
+        self._say(line)
+        self._keep_up()
+
+    def _write(self, spans: list[QueueSpan]) -> list[Written]:
+        context = self._spark.sparkContext
+        tasks = plan_tasks(spans, self._status.facts["row_bytes"], self._config.task_bytes, context.defaultParallelism)
+        if not tasks:
+            return []
+        codec = Codec.of(self._config.codec, self._config.codec_level)
+        writing = BatchWriting(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
+        written: list[Written] = context.parallelize(tasks, len(tasks)).map(writing).collect()
+        return written

@@ -31,7 +31,9 @@ def application_of(checkpoint: TableFolder, table: Table) -> str:
             )
         return str(facts["app_id"])
     if checkpoint.has_files("offsets"):
-        raise InvalidArgumentError(f"{checkpoint.location} is the checkpoint of another query, and of no archive: choose another folder for it")
+        raise InvalidArgumentError(
+            f"{checkpoint.location} is the checkpoint of another query, and of no archive: choose another folder for it"
+        )
     if table.files():
         raise InvalidArgumentError(
             f"{table.folder.location} has rows already, and {checkpoint.location} knows nothing of them: a new stream would archive them again. "

@@ -68,13 +68,14 @@ def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, m
     if not groups:
         return Compacted()
     joining = Joining(table.folder, Codec.of(config.codec, config.codec_level), config.compact_target_bytes)
+    context = spark.sparkContext
     done = Compacted()
-    numbered = spark.sparkContext.parallelize(list(enumerate(groups)), len(groups)).map(lambda one: (one[0], joining(one[1])))
-    for number, new in numbered.toLocalIterator():
-        if table.replace(groups[number], new):
-            done = Compacted(
-                done.files_before + len(groups[number]), done.files_after + len(new), done.bytes_after + sum(file.size for file in new)
-            )
+    for first in range(0, len(groups), 2 * context.defaultParallelism):
+        some = groups[first : first + 2 * context.defaultParallelism]
+        for old, new in zip(some, context.parallelize(some, len(some)).map(joining).collect(), strict=True):
+            if table.replace(old, new):
+                sizes = sum(file.size for file in new)
+                done = Compacted(done.files_before + len(old), done.files_after + len(new), done.bytes_after + sizes)
     return done
 
 
@@ -90,9 +91,8 @@ class Joining(NamedTuple):
         topic = group[0].partition["topic"]
         try:
             cursors = [_Cursor(self.folder, file) for file in group]
-            for broker, queue_id, at, rows in sorted(_stretches(cursors), key=lambda one: one[:3] + (one[3].begin,)):
-                del broker, queue_id, at
-                for batch in rows.cursor.take(rows.count):
+            for stretch in sorted(_stretches(cursors), key=lambda one: one[:3]):
+                for batch in stretch.cursor.take(stretch.rows):
                     writer.write(topic, batch)
             return writer.finish()
         except BaseException:
@@ -100,20 +100,23 @@ class Joining(NamedTuple):
             raise
 
 
-class _Rows(NamedTuple):
+class _Stretch(NamedTuple):
+    """Rows of one queue that stand together in one file."""
+
+    broker: str
+    queue_id: int
+    first_offset: int
+    rows: int
     cursor: _Cursor
-    begin: int
-    count: int
 
 
-def _stretches(cursors: Iterable[_Cursor]) -> Iterator[tuple[str, int, int, _Rows]]:
-    """Rows of one queue that stand together in one file: (broker, queue_id, first offset, rows)."""
+def _stretches(cursors: Iterable[_Cursor]) -> Iterator[_Stretch]:
     for cursor in cursors:
         brokers, queues, offsets = cursor.keys()
         edges = np.flatnonzero((brokers[1:] != brokers[:-1]) | (queues[1:] != queues[:-1])) + 1
         begins = [0, *edges.tolist()] if queues.size else []
         for begin, end in zip(begins, [*begins[1:], queues.size], strict=True):
-            yield str(brokers[begin]), int(queues[begin]), int(offsets[begin]), _Rows(cursor, begin, end - begin)
+            yield _Stretch(str(brokers[begin]), int(queues[begin]), int(offsets[begin]), end - begin, cursor)
 
 
 class _Cursor:

@@ -53,7 +53,9 @@ class Status:
         self.facts.update(state=state, error=error)
         self.write()
 
-    def batch(self, batch_id: int, *, rows: dict[str, int], read_bytes: dict[str, int], files: int, lost: int, seconds: float, lag: int | None) -> str:
+    def batch(
+        self, batch_id: int, *, rows: dict[str, int], read_bytes: dict[str, int], files: int, lost: int, seconds: float, lag: int | None
+    ) -> str:
         """A batch is in the table; the line that says so."""
         count, size = sum(rows.values()), sum(read_bytes.values())
         for topic, number in rows.items():

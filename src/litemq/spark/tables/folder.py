@@ -43,6 +43,10 @@ class TableFolder:
     def __reduce__(self) -> tuple[Any, ...]:
         return TableFolder, (self.location,)
 
+    def as_uri(self) -> str:
+        """The same for Spark, whose default may be another file system."""
+        return self.location if self.local is None else self.local.as_uri()
+
     def local_path(self, what: str) -> Path:
         """The folder as a path; raises for what can be done in a local one only."""
         if self.local is None:
@@ -84,6 +88,19 @@ class TableFolder:
         """Whether there is anything in a folder."""
         filesystem, base = self._filesystem()
         return bool(filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}", allow_not_found=True)))
+
+    def files_in(self, path: str) -> list[str]:
+        """The files of rows in a folder."""
+        filesystem, base = self._filesystem()
+        found = filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}"))
+        return sorted(f"{path}/{one.base_name}" for one in found if one.base_name.endswith(".parquet"))
+
+    def sync(self, path: str) -> None:
+        """Make sure that a file is on disk that somebody else has written."""
+        if self.local is not None:
+            with (self.local / path).open("rb") as file:
+                os.fsync(file.fileno())
+            sync_folder((self.local / path).parent)
 
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
