@@ -88,9 +88,13 @@ class DiskStore:
         *,
         disk: Disk = DISK,
         host: str | None = None,
+        broker_name: str = "",
         replayed: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        """Open a data directory. ``replayed`` is told how many bytes of the log were read again, and of how many."""
+        """Open a data directory. ``replayed`` is told how many bytes of the log were read again, and of how many.
+
+        ``broker_name`` is for those who read the directory by themselves: a queue is that of a broker.
+        """
         self._config = config
         self._clock = clock
         self._disk = disk
@@ -106,7 +110,7 @@ class DiskStore:
         with ExitStack() as undo:
             undo.callback(self._files.abandon)
             disk.make_directory(directory / "consumequeue")
-            self._state_keeper = StateKeeper(disk, directory)
+            self._state_keeper = StateKeeper(disk, directory, broker_name=broker_name)
             undo.callback(self._state_keeper.close)
             self.state, as_of, anew = self._load_state()
             self._snapshot_at = max(0, self._files.projections.snapshot)
