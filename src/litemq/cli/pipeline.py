@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -137,7 +137,7 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
     def asked(self) -> bool:
         return self._asked
 
-    def __enter__(self) -> _StopSignals:
+    def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._ask)
         return self

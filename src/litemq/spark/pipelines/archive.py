@@ -12,19 +12,24 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
-from litemq.errors import LiteMQError, PipelineError
-from litemq.spark.fetch import QueueSpan
+from litemq.spark.fetch import QueueSpan, links_to
 from litemq.spark.pipelines.checkpoint import application_of
 from litemq.spark.pipelines.compaction import compact_table
 from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.pipelines.failures import in_our_words
+from litemq.spark.pipelines.lag import messages_behind
+from litemq.spark.pipelines.parsing import ParsedTables
+from litemq.spark.pipelines.reporting import report_archived
+from litemq.spark.pipelines.spans import check_topics, read_spans, spans_stream
 from litemq.spark.pipelines.status import Status
-from litemq.spark.pipelines.tasks import BatchWriting, Written, plan_tasks
+from litemq.spark.pipelines.tasks import BatchWriting, Written, plan_tasks, run_tasks
+from litemq.spark.sampling import RowSizes
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.opening import create_table
 from litemq.spark.tables.writing import Codec
@@ -32,7 +37,7 @@ from litemq.spark.tables.writing import Codec
 __all__ = ["Archive"]
 
 _LOG = logging.getLogger(__name__)
-_LOOK_EVERY_S: Final = 0.2
+_LOOK_EVERY_S: Final = 1
 _VACUUM_EVERY_S: Final = 86_400.0
 
 
@@ -43,9 +48,11 @@ class Archive:
         self._spark = spark
         self._config = config
         self._say = say
+        self._topics = check_topics(config)
         self._table = create_table(config.table, config.table_format)
         self._checkpoint = TableFolder(config.checkpoint_location)
         self._app_id = application_of(self._checkpoint, self._table)
+        self._parsed = ParsedTables(spark, config, self._app_id)
         self._status = Status(config, self._table.identity())
         self._in_batch = threading.Lock()
         self._failure: BaseException | None = None
@@ -54,19 +61,19 @@ class Archive:
 
     def run(self, *, once: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
         """Archive until there is nothing more, if ``once``; else until ``stopping`` says so. The batch that runs then is finished."""
-        query = self._start(once)
-        self._status.say("running")
+        if not self._topics:
+            self._say("there is no topic to archive yet" + ("" if once else ": waiting for one"))
         try:
+            query = self._start(once)
+            self._status.say("running")
             while not query.awaitTermination(_LOOK_EVERY_S):
                 if stopping():
                     with self._in_batch:
                         query.stop()
         except PySparkException as error:
-            failure = self._failure or error
-            self._status.say("failed", error=str(failure).splitlines()[0])
-            if isinstance(failure, LiteMQError):
-                raise failure from None
-            raise PipelineError(f"the archive's stream failed: {failure}") from error
+            failure = in_our_words(self._failure or error)
+            self._status.say("failed", error=str(failure))
+            raise failure from error
         except BaseException as error:
             self._status.say("failed", error=repr(error))
             raise
@@ -81,10 +88,10 @@ class Archive:
 
     # A batch ---------------------------------------------------------------------------------------------------------------------
 
-    def _archive_batch(self, spans: DataFrame, batch_id: int) -> None:
+    def _archive_batch(self, rows: DataFrame, batch_id: int) -> None:
         with self._in_batch:
             try:
-                self._archive(read_spans(spans), batch_id)
+                self._archive(read_spans(rows), batch_id)
             except BaseException as error:
                 self._failure = error
                 raise
@@ -99,7 +106,7 @@ class Archive:
             return
         done = self._write(spans)
         files = [file for one in done for file in one.files]
-        self._parsing.parse(files, batch_id)
+        self._parsed.parse(files, batch_id)
         self._table.append(files, self._app_id, batch_id)
         self._report(spans)
         lost = [loss for one in done for loss in one.losses]
@@ -107,22 +114,39 @@ class Archive:
             _LOG.warning("%s: offsets %d … %d are not archived: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
         line = self._status.batch(
             batch_id,
-            rows=_sums(one.rows for one in done),
-            read_bytes=_sums(one.read_bytes for one in done),
+            rows=sum(one.rows for one in done),
+            read_bytes=sum(one.read_bytes for one in done),
             files=len(files),
             lost=sum(loss.span.end - loss.span.begin for loss in lost),
             seconds=time.monotonic() - begun,
-            lag=self._lag(spans),
+            lag=messages_behind(links_to(self._config.url), self._checkpoint, batch_id),
         )
         self._say(line)
         self._keep_up()
 
     def _write(self, spans: list[QueueSpan]) -> list[Written]:
         context = self._spark.sparkContext
-        tasks = plan_tasks(spans, self._status.facts["row_bytes"], self._config.task_bytes, context.defaultParallelism)
+        sizes = RowSizes(links_to(self._config.url), spans)
+        tasks = plan_tasks(spans, sizes.of, self._config.task_bytes, context.defaultParallelism)
         if not tasks:
             return []
         codec = Codec.of(self._config.codec, self._config.codec_level)
         writing = BatchWriting(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
-        written: list[Written] = context.parallelize(tasks, len(tasks)).map(writing).collect()
-        return written
+        return run_tasks(context, writing, tasks)
+
+    def _report(self, spans: Iterable[QueueSpan]) -> None:
+        report_archived(links_to(self._config.url), self._table.folder.location, spans)
+
+    def _keep_up(self) -> None:
+        """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""
+        self._batches += 1
+        every = self._config.compact_every_batches
+        if not every or self._batches % every:
+            return
+        done = compact_table(self._spark, self._table, self._config, most_groups=4 * self._spark.sparkContext.defaultParallelism)
+        if done.files_before:
+            self._say(f"joined {done.files_before} files into {done.files_after}")
+        if time.monotonic() - self._vacuumed_at >= _VACUUM_EVERY_S:
+            self._vacuumed_at = time.monotonic()
+            gone = self._table.vacuum(self._config.vacuum_keep_ms / 1000, dry_run=False)
+            self._say(f"deleted {len(gone)} files that the table does not name any more")

@@ -10,7 +10,7 @@ import json
 import uuid
 from typing import Final
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import CheckpointMismatchError
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.table import Table
 
@@ -25,17 +25,17 @@ def application_of(checkpoint: TableFolder, table: Table) -> str:
     if known is not None:
         facts = json.loads(known)
         if facts["table_id"] != table.identity():
-            raise InvalidArgumentError(
+            raise CheckpointMismatchError(
                 f"{checkpoint.location} is the checkpoint of another table, {facts['table']} ({facts['table_id']}), and not of the one that is "
                 f"at {table.folder.location} now ({table.identity()}): choose the checkpoint of this table, or a new table with a new one"
             )
         return str(facts["app_id"])
     if checkpoint.has_files("offsets"):
-        raise InvalidArgumentError(
+        raise CheckpointMismatchError(
             f"{checkpoint.location} is the checkpoint of another query, and of no archive: choose another folder for it"
         )
     if table.files():
-        raise InvalidArgumentError(
+        raise CheckpointMismatchError(
             f"{table.folder.location} has rows already, and {checkpoint.location} knows nothing of them: a new stream would archive them again. "
             "Choose the checkpoint with which they were archived, or a new table"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.pipelines.tasks import run_tasks
 from litemq.spark.schema import BROKER
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, KEY, TableFile, hour_partition
@@ -72,14 +74,15 @@ def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, m
     done = Compacted()
     for first in range(0, len(groups), 2 * context.defaultParallelism):
         some = groups[first : first + 2 * context.defaultParallelism]
-        for old, new in zip(some, context.parallelize(some, len(some)).map(joining).collect(), strict=True):
+        for old, new in zip(some, run_tasks(context, joining, some), strict=True):
             if table.replace(old, new):
                 sizes = sum(file.size for file in new)
                 done = Compacted(done.files_before + len(old), done.files_after + len(new), done.bytes_after + sizes)
     return done
 
 
-class Joining(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Joining:
     """How a group is joined; called with the group, where the task runs."""
 
     folder: TableFolder

@@ -38,7 +38,6 @@ class Status:
             "batch_id": before.get("batch_id") if same else None,
             "rows_total": before.get("rows_total", 0) if same else 0,
             "rows_lost": before.get("rows_lost", 0) if same else 0,
-            "row_bytes": before.get("row_bytes", {}) if same else {},
             "rows": 0,
             "files": 0,
             "rows_per_s": 0.0,
@@ -53,23 +52,19 @@ class Status:
         self.facts.update(state=state, error=error)
         self.write()
 
-    def batch(
-        self, batch_id: int, *, rows: dict[str, int], read_bytes: dict[str, int], files: int, lost: int, seconds: float, lag: int | None
-    ) -> str:
+    def batch(self, batch_id: int, *, rows: int, read_bytes: int, files: int, lost: int, seconds: float, lag: int | None) -> str:
         """A batch is in the table; the line that says so."""
-        count, size = sum(rows.values()), sum(read_bytes.values())
-        for topic, number in rows.items():
-            if number:
-                self.facts["row_bytes"][topic] = read_bytes[topic] / number
-        self.facts["rows_total"] += count
+        self.facts["rows_total"] += rows
         self.facts["rows_lost"] += lost
         self.facts.update(
-            state="running", batch_id=batch_id, rows=count, files=files, rows_per_s=count / seconds, bytes_per_s=size / seconds, lag=lag
+            state="running", batch_id=batch_id, rows=rows, files=files, rows_per_s=rows / seconds, bytes_per_s=read_bytes / seconds, lag=lag
         )
         self.write()
         gone = f", {lost:,} lost" if lost else ""
         behind = "" if lag is None else f", {lag:,} behind"
-        return f"batch {batch_id}: {count:,} rows{gone} in {files} files, {count / seconds:,.0f} rows/s, {_size(size / seconds)}/s{behind}"
+        return (
+            f"batch {batch_id}: {rows:,} rows{gone} in {files} files, {rows / seconds:,.0f} rows/s, {_size(read_bytes / seconds)}/s{behind}"
+        )
 
     def write(self) -> None:
         if self._file is None:
@@ -132,8 +127,7 @@ def _now() -> str:
 
 
 def _size(number: float) -> str:
-    for unit in _UNITS:
-        if number < 1000:
-            break
-        number /= 1000
-    return f"{number:.3g} {unit}"
+    power = 0
+    while number >= 1000 and power + 1 < len(_UNITS):
+        number, power = number / 1000, power + 1
+    return f"{number:.3g} {_UNITS[power]}"

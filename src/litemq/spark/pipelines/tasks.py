@@ -7,21 +7,26 @@ which of them count is what Spark says, and the table's commit.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
+from litemq.spark.planning import packed
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, TableFile
 from litemq.spark.tables.writing import Codec, MessageWriter
 
-__all__ = ["BatchWriting", "Written", "plan_tasks", "span_rows"]
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
-# What a message is thought to weigh as long as none of its topic was seen.
-_UNSEEN_BYTES: Final = 1024.0
+__all__ = ["BatchWriting", "Written", "plan_tasks", "run_tasks", "span_rows"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 _LEAST_TASK_BYTES: Final = 64 << 20
 
 
@@ -29,38 +34,28 @@ class Written(NamedTuple):
     """What a task did."""
 
     files: list[TableFile]
-    rows: dict[str, int]  # by topic
-    read_bytes: dict[str, int]
+    rows: int
+    read_bytes: int
     losses: list[Loss]
 
 
-def plan_tasks(spans: Iterable[QueueSpan], row_bytes: Mapping[str, float], task_bytes: int, cores: int) -> list[list[QueueSpan]]:
-    """Deal spans out to tasks of about the same size, in the order of their keys, so that few tasks write to the same hour of a topic."""
-    ordered = sorted(span for span in spans if span.end > span.begin)
-    weights = [row_bytes.get(span.topic, _UNSEEN_BYTES) for span in ordered]
-    total = sum((span.end - span.begin) * weight for span, weight in zip(ordered, weights, strict=True))
-    if not ordered:
-        return []
+def plan_tasks(spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], task_bytes: int, cores: int) -> list[list[QueueSpan]]:
+    """Deal spans out to tasks of about the same size; the spans of a task are in the order of their keys."""
+    total = sum((span.end - span.begin) * row_bytes(span.topic) for span in spans if span.end > span.begin)
     count = max(1, round(total / task_bytes))
-    if count % cores and total / (count + cores - count % cores) >= _LEAST_TASK_BYTES:
-        count += cores - count % cores  # the last round has work for all cores
-    share = total / count
-    tasks: list[list[QueueSpan]] = [[]]
-    left = share
-    for span, weight in zip(ordered, weights, strict=True):
-        begin = span.begin
-        while begin < span.end:
-            if left < weight / 2 and len(tasks) < count:
-                tasks.append([])
-                left += share
-            taken = span.end - begin if len(tasks) == count else min(span.end - begin, max(1, round(left / weight)))
-            tasks[-1].append(span._replace(begin=begin, end=begin + taken))
-            begin += taken
-            left -= taken * weight
-    return tasks
+    even = -(-count // cores) * cores  # the last round has work for all cores
+    least = even if total / even >= _LEAST_TASK_BYTES else None
+    return [sorted(task) for task in packed(spans, row_bytes, least=least, partition_bytes=task_bytes)]
 
 
-class BatchWriting(NamedTuple):
+def run_tasks(context: SparkContext, work: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+    """Do some work on Spark, a task for each piece; what comes back is small."""
+    done: list[R] = context.parallelize(tasks, len(tasks)).map(work).collect()
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWriting:
     """How the tasks of a batch write; called with one task's spans, where it runs."""
 
     url: str
@@ -71,15 +66,14 @@ class BatchWriting(NamedTuple):
     def __call__(self, spans: Sequence[QueueSpan]) -> Written:
         _settle_down()
         writer = MessageWriter(self.folder, self.codec)
-        rows: dict[str, int] = {}
-        read_bytes: dict[str, int] = {}
+        rows = read_bytes = 0
         losses: list[Loss] = []
         try:
             for span in spans:
                 for chunk in links_to(self.url).fetch(span, losses=None if self.fail_on_data_loss else losses):
-                    read_bytes[span.topic] = read_bytes.get(span.topic, 0) + len(chunk)
+                    read_bytes += len(chunk)
                     for batch in decode(chunk, FILE_SCHEMA.names, span.broker):
-                        rows[span.topic] = rows.get(span.topic, 0) + batch.num_rows
+                        rows += batch.num_rows
                         writer.write(span.topic, batch.cast(FILE_SCHEMA) if batch.schema != FILE_SCHEMA else batch)
             return Written(writer.finish(), rows, read_bytes, losses)
         except BaseException:

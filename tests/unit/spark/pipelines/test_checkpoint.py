@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from litemq.errors import InvalidArgumentError
+from litemq.errors import CheckpointMismatchError
 from litemq.spark.pipelines.checkpoint import application_of
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.opening import create_table
@@ -21,19 +21,19 @@ def test_the_name_stays(tmp_path: Path) -> None:
 def test_another_table_is_refused(tmp_path: Path) -> None:
     checkpoint = TableFolder(str(tmp_path / "checkpoint"))
     application_of(checkpoint, create_table(str(tmp_path / "lake"), "parquet"))
-    with pytest.raises(InvalidArgumentError, match=r"is the checkpoint of another table, .*lake .*choose the checkpoint of this table"):
+    with pytest.raises(CheckpointMismatchError, match=r"is the checkpoint of another table, .*lake .*choose the checkpoint of this table"):
         application_of(checkpoint, create_table(str(tmp_path / "other"), "parquet"))
 
 
 def test_a_table_with_rows_and_a_new_checkpoint_are_refused(tmp_path: Path) -> None:
     table = create_table(str(tmp_path / "lake"), "parquet")
     table.append(written(str(tmp_path / "lake"), rows("orders", 0, range(3))), "app", 0)
-    with pytest.raises(InvalidArgumentError, match="has rows already"):
+    with pytest.raises(CheckpointMismatchError, match="has rows already"):
         application_of(TableFolder(str(tmp_path / "checkpoint")), table)
 
 
 def test_the_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "offsets").mkdir(parents=True)
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("v1")
-    with pytest.raises(InvalidArgumentError, match="of another query"):
+    with pytest.raises(CheckpointMismatchError, match="of another query"):
         application_of(TableFolder(str(tmp_path / "checkpoint")), create_table(str(tmp_path / "lake"), "parquet"))
