@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.archives import ArchiveRequests
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
@@ -26,7 +27,7 @@ from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
 from litemq.broker.letters import Letters
 from litemq.broker.parsing import parse as _parse
-from litemq.broker.pulling import Pulling, range_of
+from litemq.broker.pulling import Pulling, full_range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
@@ -35,6 +36,7 @@ from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.trace import Trace
 from litemq.broker.traced_caller import TracedCallers
+from litemq.broker.transactions import Transactions
 from litemq.broker.visitors import RETRY_QUEUE, Visitors
 from litemq.broker.why_facts import Gatherer
 from litemq.broker.why_requests import WhyRequests
@@ -102,6 +104,9 @@ class Broker:
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
+        self._transactions = Transactions(
+            store, clock, self._limits, quotas, backlog, self.alarms, self._topic, self._grown, self._timers.held
+        )
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         letters = Letters(store)
@@ -127,6 +132,8 @@ class Broker:
             **why_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **ArchiveRequests(store, clock, self._topic).handlers,
+            **self._transactions.handlers,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
 
@@ -199,12 +206,13 @@ class Broker:
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
-        return self.alarms.ring_due() + await self._timers.fire_due()
+        return self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due()
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
         self._timers.close()
+        self._transactions.close()
         self.alarms.close()
         self._sending.close()
         self._pulling.close()
@@ -334,7 +342,7 @@ class Broker:
         ranges = []
         for queue_id in range(topic.queues):
             key = QueueKey(topic.topic_id, queue_id)
-            ranges.append(range_of(self._store, key))
+            ranges.append(full_range_of(self._store, key))
             ranges[-1].confirmed = self._store.confirmed_next(key)
         return TopicAnswer(
             topic=topic.name, queues=ranges, settings=told_settings(topic), topic_id=topic.topic_id, created_at=topic.created_at

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
+from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
@@ -33,17 +33,31 @@ from litemq.storage.appending import (
     control_batch,
     creation_of,
     deletion_of,
-    numbered_placed,
     placed_batch,
     sent_batch,
     stamp,
     took,
 )
+from litemq.storage.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
+from litemq.storage.events import numbered_events
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
 from litemq.storage.flush import Told
+from litemq.storage.half_batches import (
+    DecidedHalves,
+    Upcoming,
+    check_first,
+    check_upcoming,
+    committed_batch,
+    decision_of,
+    half_batch,
+    read_halves,
+    rollbacks_of,
+    skip_of,
+    upcoming_halves,
+)
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
@@ -54,10 +68,10 @@ from litemq.storage.queues import Queues
 from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state, replay_into_timers
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
-from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
-from litemq.storage.store import Appended
+from litemq.storage.store import Appended, Decide
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.held import HeldTimers
@@ -70,6 +84,7 @@ Longs = npt.NDArray[np.int64]
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
 _COLD_NICENESS: Final = 10
+_COPIED_AT_ONCE: Final = 4 << 20
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
@@ -123,6 +138,7 @@ class DiskStore:
             self.timers, timers_applied = self._open_timers()
             self._replay(as_of, self._files.projections.queues_applied, timers_applied, replayed)
             undo.pop_all()
+        self._archive_gate = ArchiveGate(self._log, self.state, clock, config.archive_wait_ms, self.read_entries)
         self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_give_way)
         self._checkpoint_at = self._retention_at = self._now()
         if config.checkpoint_interval_ms:
@@ -253,11 +269,11 @@ class DiskStore:
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)
             self._changes.took(end, took(batch, self.state, stamped, time))
-            if not isinstance(batch.topic_id, int):
-                for _, record in numbered_placed(columns, offsets):
-                    self.state.place(record)
-                    self._changes.was_placed(end, record)
-                    self.timers.place(record)
+            if not batch.is_plain:
+                for _, event in numbered_events(columns, offsets):
+                    self._changes.was_placed(end, self.state.place(event))
+                    if isinstance(event, PlacedRecord):
+                        self.timers.place(event)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -271,6 +287,50 @@ class DiskStore:
         with self._writing:
             self.timers.check_fired(placed)
             return self._write(placed_batch(self.state, placed), from_reserve=True)
+
+    def append_halves(self, batch: bytearray, topic_id: int, queue_id: int, transaction: str, first: int) -> Appended:
+        """Append what a producer sent for a queue, but so that nobody sees it until its transaction is decided."""
+        if self._refused is not None:
+            raise DiskFullError(self._refused)
+        halves = half_batch(self.state, batch, topic_id, queue_id, transaction, self._config.sent_limits)
+        with self._writing:
+            check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
+            return self._write(halves, from_reserve=False)
+
+    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
+        """Decide a batch of a query, and all before it."""
+        with self._writing:
+            *others, decision = decision_of(self.state, query, batch, decide(self.state))
+            for control in others:
+                self.append_control(control)
+            return self.append_control(decision)
+
+    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
+        """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
+        while True:
+            with self._writing:
+                upcoming = upcoming_halves(self.state, most_bytes)
+            if upcoming is None:
+                return None
+            try:
+                return read_halves(upcoming, self.read_queue)
+            except CorruptStoreError as error:
+                self._leave_out(upcoming, error)
+
+    def _leave_out(self, upcoming: Upcoming, error: CorruptStoreError) -> None:
+        """A half that cannot be read does not hold up the others; the log says that it is left out."""
+        with self._writing:
+            now = upcoming_halves(self.state, 0)
+            if now is not None and (now.transaction, now.runs[0][:5]) == (upcoming.transaction, upcoming.runs[0][:5]):
+                _LOG.error("a committed record of transaction %r cannot be read, and is left out: %s", upcoming.transaction, error)
+                self.append_control(skip_of(upcoming, str(error)))
+
+    def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
+        """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers."""
+        committed = committed_batch(decided, held_after)
+        with self._writing:
+            check_upcoming(self.state, decided)
+            return self._write(committed, from_reserve=True)
 
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
@@ -549,16 +609,19 @@ class DiskStore:
             except DiskFullError as error:
                 _LOG.warning("%s: no segment can be set aside for the broker's own records", error)
         while used >= self._config.disk_clean_percent and len(self._log.segments) > 2:
-            _LOG.warning("%s: the disk is %.0f%% full; the oldest segment goes before its time", self._directory, used)
             before = self._log.start
-            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start) == before:
+            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start, is_urgent=True) == before:
                 break
+            _LOG.warning("%s: the disk was %.0f%% full; the oldest segment went before its time", self._directory, used)
             used = self._disk.used_fraction(self._directory) * 100
         if used < self._config.disk_refuse_percent:
             self._refused = None
         elif self._refused is None:
             most = self._config.disk_refuse_percent
             self._refused = f"the disk of {self._directory} is {used:.0f}% full: from {most:g}% on nothing is taken (disk_refuse_percent)"
+            awaited = sorted(self._archive_gate.awaited)
+            if awaited:
+                self._refused += f"; nothing goes before the archive of {', '.join(awaited)} has it (archived: block)"
             _LOG.error("%s", self._refused)
 
     def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S) -> None:
@@ -598,19 +661,27 @@ class DiskStore:
             self._files.projections = self._files.projections._replace(snapshot=begin)
             return begin
 
-    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None) -> int:
+    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None, is_urgent: bool = False) -> int:
         """Drop whole segments of which every record was stored before ``older_than_ms``, or which are more than ``max_bytes`` from the end.
 
-        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known.
+        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known. What archives lack
+        stays; where it is urgent, only that of topics which say ``block``.
         """
         with self._keeping:
             log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
+            if log_start > self._log.start:
+                self.wait_confirmed(log_start)
+                log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
             if log_start <= self._log.start:
                 return self._log.start
-            self.wait_confirmed(log_start)
             self._carry_on(log_start)
             least = least_offsets_after(self._log, log_start)
-            self.append_control(crossing_record(self.state, log_start, least))
+            crossing = crossing_record(self.state, log_start, least)
+            self.append_control(crossing)
+            for name, count in lost_to_archives(crossing, self.state).items():
+                _LOG.warning(
+                    "%s: %d messages of %s go that its archive does not have (archived: drop-with-record)", self._directory, count, name
+                )
             self.snapshot()
             self._files.log_start = log_start
             self.checkpoint()
@@ -625,6 +696,7 @@ class DiskStore:
     def _carry_on(self, log_start: int) -> None:
         """Append again what is held before a log offset, so that it is not lost when that goes."""
         delivery, damaged = self.state.delivery, self._note_damage
+        self._end_halves(log_start)
 
         def append(place: Callable[[], list[Placed]]) -> None:
             with self._writing:
@@ -640,6 +712,26 @@ class DiskStore:
         dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
         if dropped is not None:
             self.append_control(dropped)
+
+    def _end_halves(self, log_start: int) -> None:
+        """Halves before a log offset become messages now, if they are decided; if not, nobody will see them."""
+        halves = self.state.delivery.halves
+        while not self._is_copied_before(log_start):
+            decided = self.read_decided(_COPIED_AT_ONCE)
+            if decided is None:
+                self.wait_confirmed(self._log.end)
+                continue
+            try:
+                self.append_committed(decided, self._clock.wall_ms())
+            except InvalidArgumentError:
+                continue  # the broker was faster
+        with self._writing:
+            for control in rollbacks_of(halves.undecided_before(log_start), "nobody decided them before retention took them"):
+                self.append_control(control)
+
+    def _is_copied_before(self, log_offset: int) -> bool:
+        with self._writing:
+            return self.state.delivery.halves.is_copied_before(log_offset)
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""

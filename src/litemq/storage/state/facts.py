@@ -6,12 +6,16 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Topic
+from litemq.types import Archived
 
 __all__ = [
     "CONTROL_TOPIC",
     "CONTROL_TOPIC_ID",
     "FIRST_FREE_TOPIC_ID",
+    "HALF_TOPIC_ID",
     "NO_SETTINGS",
+    "ROLLBACK_TOPIC",
+    "ROLLBACK_TOPIC_ID",
     "SYSTEM_TOPICS",
     "TIMER_TOPIC_ID",
     "TRACE_TOPIC_ID",
@@ -26,6 +30,9 @@ __all__ = [
 CONTROL_TOPIC: Final = "LITEMQ_SYS_CONTROL"
 CONTROL_TOPIC_ID: Final = 1
 TIMER_TOPIC_ID: Final = 2
+HALF_TOPIC_ID: Final = 3
+ROLLBACK_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROLLBACK_TOPIC_ID: Final = 4
 TRACE_TOPIC_ID: Final = 5
 FIRST_FREE_TOPIC_ID: Final = 16  # those below are the broker's own, the same in every log
 
@@ -38,6 +45,8 @@ class TopicSettings(NamedTuple):
     max_backlog: int = 0  # entries of a queue behind the slowest group
     backlog_dead_letters: bool = False  # what is over it goes to the dead letters instead of being refused
     weighted_priorities: bool = False  # under leases, each class gets a share; else the higher one first
+    archived: int = Archived.NO  # whether retention waits for its archive
+    archive_wait_ms: int = 0  # how old what is not archived gets, at least
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -55,6 +64,8 @@ class TopicFacts(NamedTuple):
     max_backlog: int = 0
     backlog_dead_letters: bool = False
     weighted_priorities: bool = False
+    archived: int = Archived.NO
+    archive_wait_ms: int = 0
     created_at: int = 0  # ms
 
     @classmethod
@@ -86,8 +97,8 @@ class QueueKey(NamedTuple):
 SYSTEM_TOPICS: Final = (
     TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1),
     TopicFacts(TIMER_TOPIC_ID, "LITEMQ_SYS_TIMER", 0),
-    TopicFacts(3, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
-    TopicFacts(4, "RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
+    TopicFacts(HALF_TOPIC_ID, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
+    TopicFacts(ROLLBACK_TOPIC_ID, ROLLBACK_TOPIC, 1),
     TopicFacts(TRACE_TOPIC_ID, "LITEMQ_SYS_TRACE", 1),
     TopicFacts(6, "LITEMQ_SYS_AUDIT", 1),
 )

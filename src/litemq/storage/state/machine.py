@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from litemq.proto.control_pb2 import Control, Queue, Row, Topic
-from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.delivery import Delivery, PlacedEvent
 from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, TopicFacts
+from litemq.storage.state.half_runs import HalvesPlaced
 from litemq.storage.state.producers import Producers, runs_row
 
 __all__ = ["State"]
@@ -44,9 +45,15 @@ class State:
         self.delivery.apply(control)
         return rows
 
-    def place(self, record: PlacedRecord) -> None:
-        """Take in a record that is no plain message; its queue has grown already."""
-        self.delivery.place(record)
+    def place(self, event: PlacedEvent) -> PlacedEvent:
+        """Take in a record that is no plain message, or many halves; their queues have grown already.
+
+        Returns what was taken in: halves are meant for the topic that has their topic's name now.
+        """
+        if isinstance(event, HalvesPlaced):
+            event = event._replace(topic_id=self.topic_ids.get(event.topic, 0))
+        self.delivery.place(event)
+        return event
 
     def _apply(self, control: Control) -> list[Row]:
         match control.WhichOneof("change"):
@@ -83,6 +90,24 @@ class State:
         """The topic of that name, if there is one now."""
         facts = self.topics.get(self.topic_ids.get(name, -1))
         return None if facts is None or facts.deleted else facts
+
+    def earliest(self, key: QueueKey) -> int:
+        """The oldest offset of a queue that can be read: here, or in its topic's archive."""
+        least, archived = self.least.get(key, 0), self.delivery.archives.of_queue(key)
+        return least if archived is None or archived.begin >= archived.next else min(archived.begin, least)
+
+    def unarchived(self) -> list[tuple[QueueKey, int]]:
+        """The queues for whose archive retention waits, each with the first offset that the archive lacks."""
+        lacking = []
+        for topic_id in sorted(self.topics):
+            topic = self.topics[topic_id]
+            if topic.archived and not topic.deleted:
+                for key in (QueueKey(topic_id, queue_id) for queue_id in range(topic.queues)):
+                    archived = self.delivery.archives.of_queue(key)
+                    first = max(self.least.get(key, 0), 0 if archived is None else archived.next)
+                    if first < self.next.get(key, 0):
+                        lacking.append((key, first))
+        return lacking
 
     def _continue_queues(self, topic: Topic) -> list[QueueKey]:
         """A topic that is created again goes on with its offsets where the one before it ended."""
