@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
 
 import litemq
+from litemq.errors import CheckpointMismatchError, InvalidArgumentError, NoRouteError, TopicNotFoundError
+from litemq.spark.pipelines import archive as archive_module
 from litemq.spark.pipelines.archive import Archive
-from litemq.spark.pipelines.config import ArchiveConfig, TableFormat
+from litemq.spark.pipelines.compaction import compact_table
+from litemq.spark.pipelines.config import UNPARSED, ArchiveConfig, TableFormat
+from litemq.spark.pipelines.parsing import ParsedTables
 from litemq.spark.pipelines.status import read_status
 from litemq.spark.tables.opening import create_table, open_table
 from litemq.spark.tables.table import Table
@@ -81,7 +90,7 @@ def test_a_batch_that_fails_is_done_again_and_is_there_once(
 
     with monkeypatch.context() as patch:
         if where == "before the commit":
-            patch.setattr(archive_module.ParsedTables, "parse", fail)
+            patch.setattr(ParsedTables, "parse", fail)
         else:
             patch.setattr(archive_module, "report_archived" if where == "after the commit" else "compact_table", fail)
         with pytest.raises(InvalidArgumentError, match="the power is gone"):
@@ -160,7 +169,9 @@ def test_bodies_are_parsed_once_and_what_would_not_parse_is_told(
     assert rows.selectExpr("queue_offset", "variant_get(value, '$.id', 'int')").collect() == [(0, 1), (1, 2)]
     rows = parsed_rows(spark, config, given, "queue_offset bigint, id bigint, names array<string>")
     assert [(row.id, len(row.names)) for row in rows.collect()] == [(1, 2), (2, 1)]
-    rows = parsed_rows(spark, config, UNPARSED, "topic string, queue_offset bigint, reason string, body binary").orderBy("topic", "queue_offset")
+    rows = parsed_rows(spark, config, UNPARSED, "topic string, queue_offset bigint, reason string, body binary").orderBy(
+        "topic", "queue_offset"
+    )
     assert [(row.topic, row.queue_offset, row.reason) for row in rows.collect()] == [
         (free, 2, "not JSON"),
         (free, 3, "not UTF-8"),

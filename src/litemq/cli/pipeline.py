@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
 import shutil
 import signal
 import sys
@@ -112,12 +114,8 @@ def status(*, output: Format = OutputFormat.TABLE, chosen: dict[str, Chosen]) ->
 
 def _check_spark() -> None:
     """Say what is missing before anything begins: Spark's own words for it are long."""
-    try:
-        import pyspark  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingExtraError("a pipeline", "spark") from None
-    import os
-
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingExtraError("a pipeline", "spark")
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         raise UnsupportedFeatureError("Spark needs Java 17, and there is none: install it, or set JAVA_HOME to where it is")
 
