@@ -63,8 +63,9 @@ class Gatherer:
         topics = self._topics(topic, group)
         loop = asyncio.get_running_loop()
         name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
-        if copies and _are_halves(copies):
-            # The message that it became may be there, and not safe yet.
+        half = self._half(copies)
+        if half is not None:
+            # A transaction that has ended may have become messages that are not safe yet: they are looked for once they are.
             await self._store.confirmed(self._store.log_end)
             name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)
@@ -83,7 +84,7 @@ class Gatherer:
                 oldest_at=oldest_at,
             )
             return Gathered(facts, 0, events)
-        return Gathered(self._facts(name, message_id, group, copies), len(copies), events)
+        return Gathered(self._facts(name, message_id, group, copies, half if _are_halves(copies) else None), len(copies), events)
 
     def _topics(self, topic: str, group: str) -> list[str]:
         """Where to look: those of the group first."""
@@ -131,7 +132,7 @@ class Gatherer:
 
     # On the event loop ----------------------------------------------------------------------------------------------------------
 
-    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy]) -> Facts:
+    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None) -> Facts:
         state, now = self._store.state, self._clock.wall_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
@@ -156,7 +157,7 @@ class Gatherer:
             delivery=None if last is None else self._delivery(group, facts, last, came),
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             burial=self._burial(group, copies),
-            half=self._half(copies),
+            half=half,
             is_paused=self._is_paused(group),
             comes=len(came),
             filter=filter_,
@@ -209,7 +210,7 @@ class Gatherer:
 
 
 def _are_halves(copies: list[Copy]) -> bool:
-    return all(copy.stamp.kind is RecordKind.HALF for copy in copies)
+    return bool(copies) and all(copy.stamp.kind is RecordKind.HALF for copy in copies)
 
 
 def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:
