@@ -42,7 +42,9 @@ The tree (a test holds it equal to the classes below)::
         ├── SerializationError
         ├── ClientClosedError
         ├── HandlerTimeoutError
-        └── HandlerStuckError
+        ├── HandlerStuckError
+        ├── DataLossError
+        └── CheckpointMismatchError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -60,11 +62,13 @@ __all__ = [
     "BodyTooLargeError",
     "BrokerError",
     "BufferFullError",
+    "CheckpointMismatchError",
     "ClientClosedError",
     "ClientError",
     "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
+    "DataLossError",
     "DiskFullError",
     "FilterSyntaxError",
     "GroupBusyError",
@@ -407,3 +411,15 @@ class HandlerStuckError(ClientError):
     """Handlers overran their time limit and could not be stopped. Replace the process; ``litemq worker`` does so by itself."""
 
     code = 63
+
+
+class DataLossError(ClientError):
+    """Messages that a query was to read are gone. Set ``failOnDataLoss`` to false to go on without them, or read from where there are some."""
+
+    code = 64
+
+
+class CheckpointMismatchError(ClientError):
+    """A query's checkpoint tells of other queues than those it is pointed at. Give the query a new checkpoint, or its old cluster."""
+
+    code = 65

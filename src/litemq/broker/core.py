@@ -48,6 +48,7 @@ from litemq.proto.wire_pb2 import (
     CreateTopicRequest,
     Empty,
     FindRequest,
+    ListTopicsRequest,
     OffsetAnswer,
     OffsetAtTimeRequest,
     Opcode,
@@ -322,12 +323,22 @@ class Broker:
         caller.answer(frame, self._describe(topic).SerializeToString())
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
-        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.topics]
+        shown = self.topics
+        if _parse(ListTopicsRequest, frame[3]).include_system:
+            # Those that have queues of any number are read by nobody but the broker.
+            shown = [topic for topic in self._store.state.topics.values() if not topic.deleted and topic.queues]
+        topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in shown]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 
     def _describe(self, topic: TopicFacts) -> TopicAnswer:
-        ranges = [range_of(self._store, QueueKey(topic.topic_id, queue_id)) for queue_id in range(topic.queues)]
-        return TopicAnswer(topic=topic.name, queues=ranges, settings=told_settings(topic))
+        ranges = []
+        for queue_id in range(topic.queues):
+            key = QueueKey(topic.topic_id, queue_id)
+            ranges.append(range_of(self._store, key))
+            ranges[-1].confirmed = self._store.confirmed_next(key)
+        return TopicAnswer(
+            topic=topic.name, queues=ranges, settings=told_settings(topic), topic_id=topic.topic_id, created_at=topic.created_at
+        )
 
     def _topics_changed(self, caller: Caller, frame: Frame, answer: Message) -> None:
         """Answer once the change is safe, and known to whoever is asked for the topic next."""

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from litemq.errors import ProtocolError
 from litemq.format import native
 
-__all__ = ["PREFIX_BYTES", "PROTOCOL_VERSION", "Flag", "Frame", "FrameReader", "frame_prefix"]
+__all__ = ["PREFIX_BYTES", "PROTOCOL_VERSION", "Flag", "Frame", "FrameReader", "Prefix", "frame_prefix", "parse_prefix"]
 
 _PREFIX: Final = struct.Struct(">IIHHI")
 _pack_prefix: Final = _PREFIX.pack
@@ -53,6 +53,28 @@ class Frame(NamedTuple):
 def frame_prefix(correlation: int, opcode: int, flags: int, header_bytes: int, attachment_bytes: int = 0) -> bytes:
     """What stands before the header."""
     return _pack_prefix(_BEHIND_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
+
+
+class Prefix(NamedTuple):
+    """What stands before the header, read."""
+
+    correlation: int
+    opcode: int
+    flags: int
+    header_bytes: int
+    attachment_bytes: int
+
+
+def parse_prefix(data: bytes | memoryview, max_frame_bytes: int) -> Prefix:
+    """The first bytes of a frame. Raises ``ProtocolError`` where the stream cannot be trusted."""
+    length, correlation, opcode, flags, header_bytes = _PREFIX.unpack(data)
+    if length > max_frame_bytes or length < _BEHIND_LENGTH + header_bytes:
+        raise _too_long(length, header_bytes, max_frame_bytes)
+    return Prefix(correlation, opcode, flags, header_bytes, length - _BEHIND_LENGTH - header_bytes)
+
+
+def _too_long(length: int, header_bytes: int, most: int) -> ProtocolError:
+    return ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {most} are taken")
 
 
 class FrameReader:
@@ -104,7 +126,7 @@ class FrameReader:
         while end - at >= PREFIX_BYTES and len(found) < most:
             length, correlation, opcode, flags, header_bytes = unpack(data, at)
             if length > self._max_frame_bytes or length < _BEHIND_LENGTH + header_bytes:
-                raise ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {self._max_frame_bytes} are taken")
+                raise _too_long(length, header_bytes, self._max_frame_bytes)
             behind = at + 4 + length
             if behind > end:
                 return found, at, behind - at

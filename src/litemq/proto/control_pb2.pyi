@@ -211,7 +211,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "created_at")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +221,7 @@ class Topic(_message.Message):
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     queues: int
@@ -230,7 +231,8 @@ class Topic(_message.Message):
     max_backlog: int
     backlog_dead_letters: bool
     weighted_priorities: bool
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ...) -> None: ...
+    created_at: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")

@@ -203,14 +203,16 @@ class PullAnswer(_message.Message):
     def __init__(self, next_offset: _Optional[int] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., damaged: _Optional[str] = ...) -> None: ...
 
 class QueueRange(_message.Message):
-    __slots__ = ("queue_id", "least", "next")
+    __slots__ = ("queue_id", "least", "next", "confirmed")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     LEAST_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     least: int
     next: int
-    def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+    confirmed: int
+    def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ..., confirmed: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
     __slots__ = ("group", "topic", "member", "session_timeout_ms", "strategy", "zone", "held", "held_retry")
@@ -849,14 +851,24 @@ class TopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class TopicAnswer(_message.Message):
-    __slots__ = ("topic", "queues", "settings")
+    __slots__ = ("topic", "queues", "settings", "topic_id", "created_at")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     topic: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueRange]
     settings: TopicSettings
-    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
+    topic_id: int
+    created_at: int
+    def __init__(self, topic: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRange, _Mapping]]] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ..., topic_id: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
+
+class ListTopicsRequest(_message.Message):
+    __slots__ = ("include_system",)
+    INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    include_system: bool
+    def __init__(self, include_system: _Optional[bool] = ...) -> None: ...
 
 class TopicsAnswer(_message.Message):
     __slots__ = ("topics",)

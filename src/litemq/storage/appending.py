@@ -239,7 +239,7 @@ def commit_of(state: State, group: str, offsets: Iterable[tuple[QueueKey, int]])
     return Control(offsets_committed=OffsetsCommitted(offsets=rows))
 
 
-def creation_of(state: State, name: str, queues: int, settings: TopicSettings = NO_SETTINGS) -> Control:
+def creation_of(state: State, name: str, queues: int, settings: TopicSettings = NO_SETTINGS, *, now: int) -> Control:
     """The record that creates a topic. Only the broker's own may have queues of any number, and so say 0."""
     if not is_system_name(name):
         check_name(name)
@@ -247,7 +247,7 @@ def creation_of(state: State, name: str, queues: int, settings: TopicSettings = 
         raise InvalidArgumentError(f"queues={queues}: choose 1 … {_MOST_QUEUES}")
     if settings.has_priorities and queues % PRIORITY_CLASSES:
         raise InvalidArgumentError(f"queues={queues}: a topic with priorities has {PRIORITY_CLASSES} for each queue")
-    topic = Topic(topic_id=state.free_topic_id, name=name, queues=queues, **settings._asdict())
+    topic = Topic(topic_id=state.free_topic_id, name=name, queues=queues, created_at=now, **settings._asdict())
     return Control(topic_created=TopicCreated(topic=topic))
 
 

@@ -285,7 +285,7 @@ class DiskStore:
         with self._writing:
             there = self.state.topic(name)
             if there is None:
-                control = creation_of(self.state, name, queues, settings)
+                control = creation_of(self.state, name, queues, settings, now=self._clock.wall_ms())
                 self.append_control(control)
                 there = self.state.topics[control.topic_created.topic.topic_id]
             return there
@@ -328,6 +328,10 @@ class DiskStore:
         except CorruptStoreError as error:
             self._note_damage(error)
             raise
+
+    def confirmed_next(self, key: QueueKey) -> int:
+        """The offset of a queue's first message that may not be read yet. On the thread that writes."""
+        return self._queues.end_below(key, self.confirm_offset)
 
     def _check_range(self, key: QueueKey, first: int) -> None:
         least, following = self.state.least.get(key, 0), self.state.next.get(key, 0)

@@ -108,7 +108,7 @@ class MemoryStore:
     def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)
         if there is None:
-            control = creation_of(self.state, name, queues, settings)
+            control = creation_of(self.state, name, queues, settings, now=self._clock.wall_ms())
             self.append_control(control)
             there = self.state.topics[control.topic_created.topic.topic_id]
         return there
@@ -143,6 +143,9 @@ class MemoryStore:
                 break
             taken.append(record)
         return b"".join(taken)
+
+    def confirmed_next(self, key: QueueKey) -> int:
+        return self.state.next.get(key, 0)
 
     def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
         data = self.read_queue(key, first, most, sys.maxsize)

@@ -114,6 +114,15 @@ class Queues:
             parts.append(new[: int(np.searchsorted(new["log_offset"] + new["size"], below, side="right"))])
         return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else _NONE
 
+    def end_below(self, key: QueueKey, below: int) -> int:
+        """The queue offset behind the last record that ends at or below log offset ``below``."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is None:  # what is in the files was confirmed when it was written there
+                return self._state.next.get(key, 0)
+            new = waiting.joined()
+            return waiting.first + int(np.searchsorted(new["log_offset"] + new["size"], below, side="right"))
+
     def drop_before(self, key: QueueKey, least: int) -> None:
         """Remove the files of a queue that hold nothing from ``least`` on."""
         self._files.drop_before(self._state.topics[key.topic_id].name, key.queue_id, least)

@@ -84,6 +84,9 @@ class Store(Protocol):
         Nothing at all means that the queue has nothing confirmed there yet. From any thread; it may wait for the disk.
         """
 
+    def confirmed_next(self, key: QueueKey) -> int:
+        """The offset of a queue's first message that may not be read yet. On the thread that writes."""
+
     def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
         """The same where it is in memory, so that nobody waits; else ``None``."""
 

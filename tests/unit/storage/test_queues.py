@@ -59,3 +59,16 @@ def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeyp
         _grow(queues, key, state, 0, 4)
         queues.write_behind(1 << 40, 10)
     assert [queues.first_waiting(key) for key in keys] == [None, None, 0, 0]
+
+
+def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
+    queues, key, state = _queues(tmp_path)
+    assert queues.end_below(key, 0) == 0
+    _grow(queues, key, state, 0, 8)
+    ends = [int(entry["log_offset"]) + int(entry["size"]) for entry in _entries(0, 8)]
+    assert [queues.end_below(key, end) for end in ends] == [*range(1, 9)]
+    assert queues.end_below(key, ends[3] - 1) == 3
+    queues.write_behind(ends[4], 10)
+    assert queues.end_below(key, ends[5]) == 6
+    queues.write_behind(ends[7], 10)
+    assert queues.end_below(key, ends[7]) == 8

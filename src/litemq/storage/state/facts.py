@@ -55,6 +55,7 @@ class TopicFacts(NamedTuple):
     max_backlog: int = 0
     backlog_dead_letters: bool = False
     weighted_priorities: bool = False
+    created_at: int = 0  # ms
 
     @classmethod
     def of(cls, topic: Topic) -> TopicFacts:

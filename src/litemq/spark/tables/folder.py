@@ -1,0 +1,151 @@
+"""The folder of a table: files that are whole and on disk before anybody names them.
+
+A local path, or an address that Arrow knows (``s3://bucket/messages``). A broker may forget what the archive has: so a local file is synced,
+and its folder too, before the table names it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["TableFolder", "sync_folder"]
+
+# Below it, what is written goes to disk behind the writer's back: little is left to wait for at the end.
+_SYNC_EVERY_BYTES: Final = 16 << 20
+
+
+class TableFolder:
+    """Where a table is."""
+
+    def __init__(self, location: str) -> None:
+        if not location:
+            raise InvalidArgumentError("the table has no location: name a folder, such as /data/lake/messages")
+        parts = urlsplit(location)
+        # A letter and a colon is a drive, and no scheme.
+        self.local = (
+            Path(unquote(parts.path) if parts.scheme == "file" else location) if len(parts.scheme) <= 1 or parts.scheme == "file" else None
+        )
+        self.location = location.rstrip("/") if self.local is None else str(self.local.absolute())
+        if self.local is not None:
+            self.local = self.local.absolute()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableFolder, (self.location,)
+
+    def local_path(self, what: str) -> Path:
+        """The folder as a path; raises for what can be done in a local one only."""
+        if self.local is None:
+            raise InvalidArgumentError(f"{self.location}: {what} needs a local or mounted folder; choose the format delta for others")
+        return self.local
+
+    @contextmanager
+    def new_file(self, path: str) -> Iterator[IO[bytes] | Any]:
+        """A file to write; when this ends well, it is on disk."""
+        if self.local is None:
+            filesystem, base = self._remote()
+            with filesystem.open_output_stream(f"{base}/{path}") as stream:
+                yield stream
+            return
+        target = self.local / path
+        made = _make_folders(target.parent)
+        with target.open("xb", buffering=0) as file:
+            yield _WrittenBehind(file.fileno())
+            os.fsync(file.fileno())
+        for folder in {target.parent, *made}:
+            sync_folder(folder)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file to read, anywhere in it."""
+        if self.local is None:
+            filesystem, base = self._remote()
+            return filesystem.open_input_file(f"{base}/{path}")
+        return pa.OSFile(str(self.local / path), "rb")
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        if self.local is None:
+            filesystem, base = self._remote()
+            filesystem.delete_file(f"{base}/{path}")
+        else:
+            (self.local / path).unlink(missing_ok=True)
+
+    def data_files(self, older_than_s: float) -> list[str]:
+        """The files of rows that lie here and are older than that, whether the table names them or not."""
+        filesystem, base = self._remote() if self.local is None else (pa_fs.LocalFileSystem(), str(self.local))
+        before = time.time() - older_than_s
+        found = filesystem.get_file_info(pa_fs.FileSelector(base, recursive=True, allow_not_found=True))
+        names = {one.path[len(base) + 1 :]: one for one in found if one.type is pa_fs.FileType.File}
+        return sorted(
+            name for name, one in names.items() if name.endswith(".parquet") and not _is_hidden(name) and one.mtime.timestamp() <= before
+        )
+
+    def _remote(self) -> tuple[pa_fs.FileSystem, str]:
+        found: tuple[pa_fs.FileSystem, str] = pa_fs.FileSystem.from_uri(self.location)
+        return found
+
+
+class _WrittenBehind:
+    """A file as Arrow writes it. What is written begins its way to disk at once, not all of it at the end."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._unsynced = 0
+        self.position = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(self._fd, view) :]
+        size = memoryview(data).nbytes
+        self.position += size
+        self._unsynced += size
+        if self._unsynced >= _SYNC_EVERY_BYTES:
+            self._begin_writing_back()
+        return size
+
+    def _begin_writing_back(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            # On Linux this starts the writing and does not wait for it; the cached pages that are clean already go, and nobody reads them again.
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        self._unsynced = 0
+
+    def tell(self) -> int:
+        return self.position
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in name.split("/"))
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make a folder; says in which ones there is a new name now."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return [one.parent for one in missing]
+
+
+def sync_folder(folder: Path) -> None:
+    """What was named in a folder stays named after a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

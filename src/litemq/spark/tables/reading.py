@@ -1,0 +1,61 @@
+"""Rows of a table's files, with the columns that their folders say: for compaction, and for whoever reads a queue from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
+from litemq.spark.tables.folder import TableFolder
+from litemq.spark.tables.layout import TableFile
+from litemq.spark.tables.table import Table
+
+__all__ = ["queue_batches", "queue_files", "row_groups_of_queue"]
+
+
+def queue_files(table: Table, topic: str, broker: str, queue_id: int, begin: int, end: int) -> list[TableFile]:
+    """The files in which rows of a queue may be, from one offset to before another: by their least offset."""
+    found = [one for one in table.files({"topic": topic}) if one.may_hold(broker, queue_id, begin, end)]
+    return sorted(found, key=lambda one: (one.least.get("queue_offset", 0), one.path))
+
+
+def row_groups_of_queue(file: pq.ParquetFile, broker: str, queue_id: int, begin: int, end: int) -> list[int]:
+    """The row groups of a file in which such rows may be, by their statistics."""
+    columns = {name: file.schema_arrow.get_field_index(name) for name in (BROKER, "queue_id", "queue_offset")}
+    wanted = {BROKER: (broker, broker), "queue_id": (queue_id, queue_id), "queue_offset": (begin, end - 1)}
+    leaves = {file.schema.column(at).path: at for at in range(len(file.schema))}
+    found = []
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        known = {name: group.column(leaves[name]).statistics for name in columns}
+        if all(
+            one is None or not one.has_min_max or (one.min <= wanted[name][1] and wanted[name][0] <= one.max) for name, one in known.items()
+        ):
+            found.append(number)
+    return found
+
+
+def queue_batches(
+    folder: TableFolder, file: TableFile, broker: str, queue_id: int, begin: int, end: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a queue that are in a file, from one offset to before another, in order; all columns, or those that are named."""
+    names = list(columns or MESSAGE_SCHEMA.names)
+    read = list(dict.fromkeys([*(name for name in names if name != "topic"), BROKER, "queue_id", "queue_offset"]))
+    with folder.open_input(file.path) as source, pq.ParquetFile(source) as parquet:
+        groups = row_groups_of_queue(parquet, broker, queue_id, begin, end)
+        for batch in parquet.iter_batches(8192, row_groups=groups, columns=read):
+            offsets, queues = (batch[name].to_numpy() for name in ("queue_offset", "queue_id"))
+            mine = (queues == queue_id) & (offsets >= begin) & (offsets < end)
+            mine &= np.asarray(batch[BROKER].to_numpy(zero_copy_only=False) == broker)
+            if not mine.any():
+                continue
+            first, behind = int(mine.argmax()), int(mine.size - mine[::-1].argmax())  # sorted: they stand together
+            rows = batch.slice(first, behind - first)
+            topics = pa.array([file.partition["topic"]]).take(pa.array(np.zeros(rows.num_rows, np.int64))) if "topic" in names else None
+            yield pa.RecordBatch.from_arrays(
+                [topics if name == "topic" else rows[name] for name in names],
+                schema=pa.schema([MESSAGE_SCHEMA.field(name) for name in names]),
+            )

@@ -1,0 +1,166 @@
+"""A task's rows to files: one for each topic and hour, sorted as they come, with statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from litemq.spark.schema import BROKER
+from litemq.spark.tables.folder import TableFolder
+from litemq.spark.tables.layout import FILE_SCHEMA, KEY, MESSAGES, STATISTICS, TableFile, folder_of, hour_partition
+
+__all__ = ["Codec", "MessageWriter"]
+
+_US_PER_HOUR: Final = 3_600_000_000
+# Numbers that rise by little from row to row.
+_RISING: Final = ("queue_offset", "commitlog_offset", "sequence", "born_timestamp", "store_timestamp")
+# Values that differ from row to row: a dictionary of them would be built in vain.
+_DISTINCT: Final = ("message_id", "body", "keys.list.element", *_RISING)
+_ROW_GROUP_BYTES: Final = 32 << 20
+_BUFFERED_BYTES: Final = 128 << 20
+_OPEN_FILES: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How files are compressed."""
+
+    name: str = "zstd"
+    level: int | None = 1
+
+
+class MessageWriter:
+    """The files that one task writes. Rows come queue by queue, in the order of the key; a file that is not finished is left over."""
+
+    def __init__(self, folder: TableFolder, codec: Codec) -> None:
+        self._folder = folder
+        self._codec = codec
+        self._open: dict[tuple[str, int], _OpenFile] = {}  # that used last comes last
+        self._done: list[TableFile] = []
+
+    def write(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Rows of one queue of a topic, with the columns of ``FILE_SCHEMA``."""
+        for hour, begin, end in _hours(batch):
+            file = self._file(topic, hour)
+            file.add(batch if end - begin == batch.num_rows else batch.slice(begin, end - begin))
+        while sum(file.buffered for file in self._open.values()) > _BUFFERED_BYTES:
+            max(self._open.values(), key=lambda file: file.buffered).flush()
+
+    def _file(self, topic: str, hour: int) -> _OpenFile:
+        file = self._open.pop((topic, hour), None)
+        if file is None:
+            if len(self._open) >= _OPEN_FILES:
+                self._done.append(self._open.pop(next(iter(self._open))).close())
+            file = _OpenFile(self._folder, hour_partition(topic, hour), self._codec)
+        self._open[topic, hour] = file
+        return file
+
+    def finish(self) -> list[TableFile]:
+        """Close the files; they are whole and on disk."""
+        while self._open:
+            self._done.append(self._open.pop(next(iter(self._open))).close())
+        return self._done
+
+
+class _OpenFile:
+    """A file that is being written."""
+
+    def __init__(self, folder: TableFolder, partition: dict[str, str], codec: Codec) -> None:
+        self._partition = partition
+        self._path = f"{folder_of(partition, MESSAGES.partition_by)}/{uuid.uuid4().hex}.parquet"
+        self._stack = contextlib.ExitStack()
+        self._stream = self._stack.enter_context(folder.new_file(self._path))
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            FILE_SCHEMA,
+            compression=codec.name,
+            compression_level=codec.level,
+            use_dictionary=_LEAVES_WITH_DICTIONARY,
+            column_encoding=dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
+            write_statistics=list(STATISTICS),
+            sorting_columns=pq.SortingColumn.from_ordering(FILE_SCHEMA, [(name, "ascending") for name in KEY]),
+        )
+        self._batches: list[pa.RecordBatch] = []
+        self.buffered = 0
+        self._rows = 0
+        self._ranges = {name: _Range() for name in STATISTICS}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.buffered += batch.nbytes
+        self._rows += batch.num_rows
+        for name in ("queue_id", "queue_offset", "store_timestamp"):
+            values = _longs(batch[name])
+            self._ranges[name].include(int(values.min()), int(values.max()))
+        broker = batch[BROKER][0].as_py()  # rows of one queue are of one broker
+        self._ranges[BROKER].include(broker, broker)
+        if self.buffered >= _ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """What is buffered becomes a row group."""
+        if self._batches:
+            rows = sum(batch.num_rows for batch in self._batches)
+            self._writer.write_table(pa.Table.from_batches(self._batches, FILE_SCHEMA), row_group_size=rows)
+        self._batches, self.buffered = [], 0
+
+    def close(self) -> TableFile:
+        with self._stack:
+            self.flush()
+            self._writer.close()
+            size = self._stream.tell()
+        least = {name: _told(name, one.least) for name, one in self._ranges.items()}
+        most = {name: _told(name, one.most) for name, one in self._ranges.items()}
+        return TableFile(self._path, size, self._rows, self._partition, least, most)
+
+
+class _Range:
+    """The least and the most of what was seen."""
+
+    def __init__(self) -> None:
+        self.least: Any = None
+        self.most: Any = None
+
+    def include(self, least: Any, most: Any) -> None:
+        self.least = least if self.least is None else min(self.least, least)
+        self.most = most if self.most is None else max(self.most, most)
+
+
+def _hours(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int]]:
+    """The stretches of rows that were stored within an hour: (hour, first, behind)."""
+    if not batch.num_rows:
+        return
+    hours = _longs(batch["store_timestamp"]) // _US_PER_HOUR
+    edges = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist(), hours.size]
+    for begin, end in pairwise(edges):
+        yield int(hours[begin]), begin, end
+
+
+def _longs(column: pa.Array) -> Any:
+    return column.cast(pa.int64()).to_numpy(zero_copy_only=False) if column.type != pa.int64() else column.to_numpy(zero_copy_only=False)
+
+
+def _told(name: str, value: Any) -> Any:
+    if name != "store_timestamp":
+        return value
+    return str(np.datetime64(value // 1000, "ms")) + "Z"
+
+
+def _leaves(field: pa.Field, path: str) -> Iterator[str]:
+    if pa.types.is_list(field.type):
+        yield f"{path}.list.element"
+    elif pa.types.is_map(field.type):
+        yield from (f"{path}.key_value.key", f"{path}.key_value.value")
+    else:
+        yield path
+
+
+_LEAVES_WITH_DICTIONARY: Final = [leaf for one in FILE_SCHEMA for leaf in _leaves(one, one.name) if leaf not in _DISTINCT]
