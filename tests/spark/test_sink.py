@@ -99,7 +99,9 @@ def _fails_half_way(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         ("body string", {"topic": "not-there"}, "no broker has topic 'not-there'"),
     ],
 )
-def test_what_is_wrong_is_said_in_our_words(spark: SparkSession, servers: Servers, columns: str, options: dict[str, str], words: str) -> None:
+def test_what_is_wrong_is_said_in_our_words(
+    spark: SparkSession, servers: Servers, columns: str, options: dict[str, str], words: str
+) -> None:
     rows = spark.createDataFrame([("x",) * len(columns.split(","))], columns)
     with pytest.raises(PySparkException, match=words):
         _write(rows, servers, **options)

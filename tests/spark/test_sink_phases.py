@@ -60,7 +60,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for name in ("broker-a", "broker-b")
         }
         with made["broker-a"], made["broker-b"]:
-            yield Cluster(f"litemq://{names.address}", made)
+            cluster = Cluster(f"litemq://{names.address}", made)
+            yield cluster
+            cluster.links.close()
 
 
 def _rows(count: int, what: str = "row") -> list[str]:
@@ -94,7 +96,7 @@ def test_of_two_tries_one_counts(cluster: Cluster) -> None:
 def test_a_driver_that_dies_between_two_brokers(cluster: Cluster) -> None:
     topic = cluster.create("between")
     first = cluster.write(topic, "between", 7, _rows(40), attempt=1)
-    told = []
+    told: list[str] = []
 
     def dies(broker: str, opcode: int, header: bytes) -> bytes:
         if opcode == Opcode.COMMIT_SINK and told:

@@ -26,7 +26,7 @@ def rows_of(url: str, topic: str, expected: int, *, within_s: float = 30.0) -> p
 
 
 def _read(links: BrokerLinks, topic: str) -> pa.Table:
-    batches = []
+    batches: list[pa.RecordBatch] = []
     for bounds in links.ranges(place for place in links.topics() if place.topic == topic):
         if bounds.next > bounds.least:
             span = QueueSpan(bounds.broker, topic, bounds.queue_id, bounds.least, bounds.next)

@@ -38,7 +38,7 @@ _ONLY_BATCH: Final = 0
 
 
 @dataclass(frozen=True)
-class HalvesWritten(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types there
+class HalvesWritten(WriterCommitMessage):
     """What a task tells the driver."""
 
     query: str
@@ -102,7 +102,7 @@ class _Sink:
             links.close()
 
 
-class BatchSink(_Sink, DataSourceArrowWriter):  # type: ignore[misc]
+class BatchSink(_Sink, DataSourceArrowWriter):
     """One batch job. Its query is its own, or what it calls itself."""
 
     def __init__(self, options: WriteOptions) -> None:
@@ -122,7 +122,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):  # type: ignore[misc]
         self._abort(self._query, _ONLY_BATCH)
 
 
-class StreamSink(_Sink, DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """A streaming query. Its id comes from its checkpoint, and only its tasks are told."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> HalvesWritten:
@@ -151,7 +151,7 @@ def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str:
     return next((message.query for message in messages if isinstance(message, HalvesWritten)), "")
 
 
-class WritableSource(DataSource):  # type: ignore[misc]
+class WritableSource(DataSource):
     """The writing half of the data source."""
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:

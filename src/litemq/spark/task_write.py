@@ -126,5 +126,5 @@ def _sent_columns(rows: pa.RecordBatch, ids: MessageIdColumn) -> tuple[SentColum
 
 def _milliseconds(times: pa.Array) -> npt.NDArray[np.int64]:
     """Rounded up: nothing comes before its time."""
-    microseconds = pc.fill_null(times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0).to_numpy()
+    microseconds: npt.NDArray[np.int64] = pc.fill_null(times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()), 0).to_numpy()
     return -(-microseconds // 1000)

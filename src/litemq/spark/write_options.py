@@ -28,7 +28,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _OURS: Final = ("url", "topic", "jobId")
 _SPARKS: Final = ("checkpointLocation", "path", "queryName")  # a stream's own words, which Spark hands on
-_MAX_JOB_BYTES: Final = 200
+_MAX_JOB_BYTES: Final = 128
 
 
 class WriteOptions(NamedTuple):

@@ -1,5 +1,7 @@
 """Which queue a row goes to: the one that a client would choose for its key, or any."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ PLAIN = Route("orders", (BrokerPlace("a", "h", 1, 2, DISK), BrokerPlace("b", "h"
 PRIORITIES = Route("orders", (BrokerPlace("a", "h", 1, 16, DISK, has_priorities=True), BrokerPlace("b", "h", 2, 4, DISK)))
 
 
-def _rows(**columns: list[object]) -> pa.RecordBatch:
+def _rows(**columns: Sequence[object]) -> pa.RecordBatch:
     types = {"ordering_key": pa.string(), "topic": pa.string(), "priority": pa.int32(), "body": pa.binary()}
     return pa.record_batch({name: pa.array(values, types[name]) for name, values in columns.items()})
 
@@ -35,7 +37,7 @@ def test_without_a_key_a_batch_stays_together() -> None:
 @given(st.lists(st.text(max_size=6) | st.none(), min_size=1, max_size=40))
 def test_a_key_goes_where_a_client_sends_it(keys: list[str | None]) -> None:
     bodies = [str(number).encode() for number in range(len(keys))]
-    order = {}
+    order: dict[bytes, Queue | None] = {}
     for queue, _, taken in _all(_rows(body=bodies, ordering_key=keys)):
         assert taken == sorted(taken, key=int)  # in the order of the batch
         order |= dict.fromkeys(taken, queue)

@@ -97,7 +97,7 @@ class FakeLinks:
             known.peer = FakePeer(known)
         return known.peer
 
-    def trouble(self, broker: str, error: LiteMQError, patience: Patience) -> None:
+    def trouble(self, broker: str, error: LiteMQError, patience: Patience) -> None:  # noqa: ARG002
         if not error.retriable:
             raise error
         if not isinstance(error, OverloadedError):
@@ -106,7 +106,7 @@ class FakeLinks:
 
 
 def _sender(**brokers: FakeBroker) -> HalfSender:
-    return HalfSender(cast(Links, FakeLinks(**brokers)), ATTEMPT)
+    return HalfSender(cast("Links", FakeLinks(**brokers)), ATTEMPT)
 
 
 def _queue(broker: str, number: int) -> Queue:

@@ -22,7 +22,7 @@ def test_options_come_in_lower_case() -> None:
         (URL | {"topic": "a b"}, "topic name 'a b'"),
         (URL | {"topic": "%RETRY%x"}, "are the broker's own"),
         (URL | {"jobid": "a/b"}, "no '/'"),
-        (URL | {"jobid": "x" * 201}, "at most 200 bytes"),
+        (URL | {"jobid": "x" * 129}, "at most 128 bytes"),
     ],
 )
 def test_what_is_wrong_is_said(options: dict[str, str], words: str) -> None:
