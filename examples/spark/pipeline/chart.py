@@ -1,0 +1,17 @@
+"""Draw what each customer spent, from the table that the pipeline keeps: ``python chart.py [FOLDER OF THE TABLE [PICTURE]]``."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import pyarrow.parquet as pq
+
+table = sys.argv[1] if len(sys.argv) > 1 else "spark-warehouse/spent"
+picture = sys.argv[2] if len(sys.argv) > 2 else "spent.png"
+
+spent = pq.read_table(table).sort_by("customer").to_pydict()
+figure, axes = plt.subplots(figsize=(6, 3))
+axes.bar(spent["customer"], spent["spent"])
+axes.set_title("Spent by customer")
+figure.tight_layout()
+figure.savefig(picture)
+print(f"{picture}: {', '.join(f'{customer} {amount}' for customer, amount in zip(spent['customer'], spent['spent'], strict=True))}")

@@ -1,0 +1,108 @@
+"""Fail points in the Python processes that Spark starts. Python imports this by itself where its folder is on the path, which tests arrange.
+
+``LITEMQ_TEST_KILL=<point>`` kills everything of the driver's session with SIGKILL when the point is reached; ``LITEMQ_TEST_KILL_ONCE`` names a
+file whose being there says that it was. The points are in Spark's own code and in ours, wrapped from here: no way through production code
+knows of them.
+
+    before-commit    all tasks of a micro-batch have ended; the sink's commit is not yet called
+    after-commit     the sink's commit is done, Spark has not heard of it
+    <module>:<name>  before a function of a module is called; with a ``!`` behind it, when it has returned
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+_RUNNER: Final = "pyspark.sql.worker.python_streaming_sink_runner"
+
+
+def _kill() -> None:
+    """Everything of this session, itself last: at one moment, as when a host goes down."""
+    flag = Path(os.environ["LITEMQ_TEST_KILL_ONCE"])
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    session = os.getsid(0)
+    for _ in range(3):  # some may be starting others
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                    os.kill(int(entry.name), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        _kill()
+        return function(*arguments, **named)
+
+    return call
+
+
+def _after(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        _kill()
+        return result
+
+    return call
+
+
+def _place(point: str) -> tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
+    if point == "before-commit":
+        return _RUNNER, "read_long", _after  # the batch's id, the last but one that is read before the call
+    if point == "after-commit":
+        return _RUNNER, "write_int", _before  # the answer to Java
+    module, _, name = point.removesuffix("!").partition(":")
+    return module, name, _after if point.endswith("!") else _before
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module as another does, and wraps one function of it."""
+
+    def __init__(self, loader: importlib.abc.Loader, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._loader, self._name, self._wrap = loader, name, wrap
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        *owners, name = self._name.split(".")
+        owner: Any = module
+        for step in owners:
+            owner = getattr(owner, step)
+        setattr(owner, name, self._wrap(getattr(owner, name)))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the module of a point."""
+
+    def __init__(self, point: str) -> None:
+        self._module, self._name, self._wrap = _place(point)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._name, self._wrap)
+        return spec
+
+
+if point := os.environ.get("LITEMQ_TEST_KILL"):
+    sys.meta_path.insert(0, _Finder(point))

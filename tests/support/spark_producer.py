@@ -1,0 +1,62 @@
+"""A producer that sends as fast as it can until it is told to stop: ``spark_producer.py URL TOPIC MOST``. Its last line says what it did."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+from typing import Final
+
+from litemq.client.async_client import AsyncClient
+from litemq.client.messages import SendReceipt
+from litemq.errors import LiteMQError
+from litemq.net.event_loop import run
+
+_IN_FLIGHT: Final = 2048
+_PADDING: Final = b" " * 100
+
+
+class Producer:
+    """Numbers its messages; a name of its own keeps them apart from another's."""
+
+    def __init__(self, topic: str, most: int) -> None:
+        self._topic, self._most = topic, most
+        self._name = uuid.uuid4().hex[:8].encode()
+        self._free = asyncio.Semaphore(_IN_FLIGHT)
+        self.stopping = asyncio.Event()
+        self.acked = self.failed = 0
+
+    async def send(self, mq: AsyncClient) -> None:
+        for number in range(self._most):
+            if self.stopping.is_set():
+                break
+            await self._free.acquire()
+            body = b"%s/%d%s" % (self._name, number, _PADDING)
+            try:
+                mq.send_nowait(self._topic, body).add_done_callback(self._done)
+            except LiteMQError:
+                self.failed += 1
+                self._free.release()
+                await asyncio.sleep(0.1)
+        await mq.flush()
+
+    def _done(self, sent: asyncio.Future[SendReceipt]) -> None:
+        self._free.release()
+        if sent.exception() is None:
+            self.acked += 1
+        else:
+            self.failed += 1
+
+
+async def main(url: str, topic: str, most: int) -> None:
+    async with AsyncClient(url, shutdown_timeout_ms=30_000) as mq:
+        producer = Producer(topic, most)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.stopping.set)
+        print("sending", flush=True)  # noqa: T201
+        await producer.send(mq)
+    print(f"acked {producer.acked} failed {producer.failed}", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
