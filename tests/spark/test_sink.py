@@ -97,7 +97,7 @@ def _fails_half_way(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     [
         ("body string, colour string", {"topic": "t"}, "column 'colour' cannot be written"),
         ("body string", {}, "no topic"),
-        ("body string", {"topic": "t", "topics": "u"}, "did you mean 'topic'"),
+        ("body string", {"topic": "t", "topics": "u"}, "Did you mean 'topic'"),
         ("body string", {"topic": "not-there"}, "no broker has topic 'not-there'"),
     ],
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
 
 from litemq.errors import InvalidArgumentError
+from litemq.spark.options import OptionReader, nearest
 from litemq.types import check_name
 
 __all__ = ["COLUMNS", "WriteOptions", "check_columns"]
@@ -26,7 +26,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "message_id": _TEXT,
 }
 
-_OURS: Final = ("url", "topic", "jobId")
+_OPTIONS: Final = ("url", "topic", "jobId")
 _SPARKS: Final = ("checkpointLocation", "path", "queryName")  # a stream's own words, which Spark hands on
 _MAX_JOB_BYTES: Final = 128
 
@@ -41,18 +41,13 @@ class WriteOptions(NamedTuple):
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Take the options as Spark gives them, their names in lower case."""
-        known = {name.lower(): name for name in (*_OURS, *_SPARKS)}
-        for name in options:
-            if name.lower() not in known:
-                raise InvalidArgumentError(f"option {name!r} is not known when writing{_nearest(name, known.values())}")
-        given = {name.lower(): value for name, value in options.items()}
-        url, topic, job = given.get("url", ""), given.get("topic", ""), given.get("jobid", "")
-        if not url:
-            raise InvalidArgumentError("writing needs to know where: .option('url', 'litemq://127.0.0.1:9876'), the NameServer's address")
+        given = OptionReader(options, (*_OPTIONS, *_SPARKS), of="writing with litemq")
+        url = given.needed("url", "litemq://127.0.0.1:9876")
+        topic, job = given.text("topic") or "", given.text("jobId") or ""
         if topic:
             check_name(topic)
         if "/" in job or len(job.encode()) > _MAX_JOB_BYTES:
-            raise InvalidArgumentError(f"jobId={job!r}: at most {_MAX_JOB_BYTES} bytes, and no '/'")
+            raise InvalidArgumentError(f"option jobId={job!r}: at most {_MAX_JOB_BYTES} bytes, and no '/'")
         return cls(url, topic, job)
 
 
@@ -62,7 +57,7 @@ def check_columns(columns: Mapping[str, str], *, has_topic: bool) -> None:
         allowed = COLUMNS.get(name)
         if allowed is None:
             raise InvalidArgumentError(
-                f"column {name!r} cannot be written{_nearest(name, COLUMNS)}. Select or rename: the columns are {', '.join(COLUMNS)}"
+                f"column {name!r} cannot be written.{nearest(name, COLUMNS)} Select or rename: the columns are {', '.join(COLUMNS)}"
             )
         if given not in allowed:
             raise InvalidArgumentError(f"column {name!r} is of type {given}: cast it to {' or '.join(allowed)}")
@@ -70,9 +65,3 @@ def check_columns(columns: Mapping[str, str], *, has_topic: bool) -> None:
         raise InvalidArgumentError("no column 'body': a message has one. For a whole row: to_json(struct('*')).alias('body')")
     if "topic" not in columns and not has_topic:
         raise InvalidArgumentError("no topic: say .option('topic', 'orders'), or give each row its own in a column 'topic'")
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    by_lower = {word.lower(): word for word in known}
-    close = get_close_matches(name.lower(), by_lower, 1)
-    return f": did you mean {by_lower[close[0]]!r}?" if close else f"; known are {', '.join(by_lower.values())}"

@@ -16,9 +16,9 @@ def test_options_come_in_lower_case() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "writing needs to know where"),
-        (URL | {"topik": "orders"}, "'topik' is not known when writing: did you mean 'topic'"),
-        (URL | {"startingoffsets": "earliest"}, "not known when writing"),
+        ({}, "writing with litemq needs the option url"),
+        (URL | {"topik": "orders"}, "has no option 'topik'. Did you mean 'topic'"),
+        (URL | {"startingoffsets": "earliest"}, "has no option 'startingoffsets'"),
         (URL | {"topic": "a b"}, "topic name 'a b'"),
         (URL | {"topic": "%RETRY%x"}, "are the broker's own"),
         (URL | {"jobid": "a/b"}, "no '/'"),
@@ -38,7 +38,7 @@ def test_every_column_may_be_there() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"body": "binary", "key": "string"}, "column 'key' cannot be written: did you mean 'keys'"),
+        ({"body": "binary", "key": "string"}, "column 'key' cannot be written. Did you mean 'keys'"),
         ({"body": "binary", "zzz": "string"}, "the columns are body, topic"),
         ({"body": "int"}, "is of type int: cast it to binary or string"),
         ({"body": "binary", "keys": "string"}, r"cast it to array<string>"),
