@@ -55,7 +55,13 @@ def test_rows_choose_their_topic_time_and_priority(spark: SparkSession, servers:
     now = dt.datetime.now(dt.UTC)
     before, later = now - dt.timedelta(hours=1), now + dt.timedelta(hours=1)
     rows = spark.createDataFrame(
-        [("now", one, None, None), ("before", one, before, None), ("later", one, later, None), ("low", two, None, 3), ("high", two, None, 250)],
+        [
+            ("now", one, None, None),
+            ("before", one, before, None),
+            ("later", one, later, None),
+            ("low", two, None, 3),
+            ("high", two, None, 250),
+        ],
         "body string, topic string, deliver_at timestamp, priority int",
     )
     _write(rows, servers)
