@@ -68,6 +68,13 @@ BROKER: Final = Table(
             "Which messages' events are told in LITEMQ_SYS_TRACE: of none, of one in so many, or of all.",
         ),
         Setting("trace.one_in", "trace_one_in", INTEGER, "Of how many messages one is traced, where the mode is sampled."),
+        Setting(
+            "transactions.half_lifetime",
+            "half_lifetime_ms",
+            DURATION,
+            "What a job writes and nobody decides or adds to for so long is rolled back.",
+        ),
+        Setting("transactions.max_half_size", "max_half_bytes", SIZE, "What jobs write may wait for a decision up to this size."),
         Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long a stop may take."),
         Setting("replication.role", "replication_role", choice("master", "slave"), "master; there are no slaves yet."),
         Setting("replication.mode", "replication_mode", choice("async", "sync"), "How slaves follow; without effect until there are any."),
