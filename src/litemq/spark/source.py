@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from litemq.spark.fetch import QueueSpan, links_to
@@ -19,6 +19,7 @@ from litemq.spark.read_options import ReadOptions, parse_read_options
 from litemq.spark.rows import RowsWanted, rows_of
 from litemq.spark.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
+from litemq.spark.sink import WritableSource
 from litemq.spark.spark_types import asked_columns, spark_schema
 
 __all__ = ["LiteMQDataSource", "SpansPartition", "columns_of"]
@@ -37,8 +38,8 @@ def columns_of(schema: StructType) -> tuple[str, ...]:
     return tuple(asked_columns(schema, MESSAGE_SCHEMA).names)
 
 
-class LiteMQDataSource(DataSource):
-    """``spark.read.format("litemq")`` and ``spark.readStream.format("litemq")``."""
+class LiteMQDataSource(WritableSource):
+    """``spark.read.format("litemq")`` and ``spark.readStream.format("litemq")``; writing is inherited."""
 
     @classmethod
     def name(cls) -> str:
