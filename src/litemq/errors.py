@@ -33,7 +33,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── OffsetExpiredError
     │   ├── LeaseLostError
     │   ├── BacklogFullError
-    │   └── GroupBusyError
+    │   ├── GroupBusyError
+    │   └── TransactionRefusedError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -96,6 +97,7 @@ __all__ = [
     "StoreFailedError",
     "StoreLockedError",
     "TopicNotFoundError",
+    "TransactionRefusedError",
     "UnsupportedFeatureError",
     "UnsupportedVersionError",
 ]
@@ -355,6 +357,12 @@ class GroupBusyError(BrokerError):
     """A group's offsets cannot be set while somebody reads for it. Stop its consumers, or say ``force``: they lose their places and begin anew."""
 
     code = 49
+
+
+class TransactionRefusedError(BrokerError):
+    """A transaction can be neither continued nor committed: it was decided or rolled back before, or records of it are missing. Write it anew."""
+
+    code = 58
 
 
 class ClientError(LiteMQError):

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
 from litemq.format.columns import RecordColumns, Word
@@ -20,7 +21,7 @@ from litemq.format.scan import ScanStop, scan
 from litemq.format.stretches import stretches_of_batch
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
 
-__all__ = ["ONLY_DEFAULT", "Claims", "Together", "claims_of", "claims_together", "priorities_of"]
+__all__ = ["ONLY_DEFAULT", "Claims", "HalfClaims", "Together", "claims_of", "claims_of_halves", "claims_together", "priorities_of"]
 
 # What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
 # flags, type, priority and reliability.
@@ -50,6 +51,13 @@ class Together(NamedTuple):
 
     level: int
     sequences: list[tuple[tuple[int, int, int], int]]
+
+
+class HalfClaims(NamedTuple):
+    """Where the halves of a request begin, and the latest time before which one must not be delivered."""
+
+    starts: npt.NDArray[np.int64]
+    due: int
 
 
 def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
@@ -101,6 +109,19 @@ def _check_priority(priority: int, priorities: range) -> None:
     raise InvalidArgumentError(
         f"priority={priority} in a queue of the priorities {priorities[0]} … {priorities[-1]}: it belongs to queue × 8 + priority // 32"
     )
+
+
+def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims:
+    """What halves of one request say of themselves; raises where they do not fit to the queue, or ask for what is not there yet."""
+    found = scan(batch, limits=STORED_LIMITS)
+    if found.stop is not ScanStop.END or not found.starts.size:
+        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+    header = RecordColumns(batch, found.starts).header
+    types = set(header["type"].tolist()) - {int(MessageType.TRANSACTION)}
+    _check_features(_rarest_type(types), int(header["reliability"].max()))
+    for priority in (int(header["priority"].min()), int(header["priority"].max())):
+        _check_priority(priority, priorities)
+    return HalfClaims(found.starts, int(header["delay_time"].max()))
 
 
 def _check_features(kind: int, level: int) -> None:

@@ -52,6 +52,13 @@ class BrokerLimits:
     # How far a queue may run ahead of its slowest group, where its topic does not say.
     max_backlog: int = 10_000_000
 
+    # Halves of batches that are not decided, or not in their queues yet. What nobody decides or adds to for so long is rolled back.
+    half_lifetime_ms: int = 24 * 3_600_000
+    max_half_bytes: int = 64 << 30
+    max_transactions: int = 100_000
+    max_winners: int = 50_000  # of one batch
+    max_query_bytes: int = 200  # the name of who writes
+
     def __post_init__(self) -> None:
         if self.trace not in ("off", "sampled", "all"):
             raise InvalidArgumentError(f"trace={self.trace!r}: choose off, sampled or all")

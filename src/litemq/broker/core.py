@@ -35,6 +35,7 @@ from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.trace import Trace
 from litemq.broker.traced_caller import TracedCallers
+from litemq.broker.transactions import Transactions
 from litemq.broker.visitors import RETRY_QUEUE, Visitors
 from litemq.broker.why_facts import Gatherer
 from litemq.broker.why_requests import WhyRequests
@@ -102,6 +103,9 @@ class Broker:
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
+        self._transactions = Transactions(
+            store, clock, self._limits, quotas, backlog, self.alarms, self._topic, self._grown, self._timers.held
+        )
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
         letters = Letters(store)
@@ -127,6 +131,7 @@ class Broker:
             **why_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **self._transactions.handlers,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
 
@@ -199,12 +204,13 @@ class Broker:
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
-        return self.alarms.ring_due() + await self._timers.fire_due()
+        return self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due()
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
         self._timers.close()
+        self._transactions.close()
         self.alarms.close()
         self._sending.close()
         self._pulling.close()

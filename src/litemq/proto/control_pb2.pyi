@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "snapshot_begin", "snapshot_rows", "snapshot_end")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class Control(_message.Message):
     SINK_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     HALVES_ROLLED_BACK_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_THROUGH_FIELD_NUMBER: _ClassVar[int]
+    HALVES_SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
@@ -39,10 +40,11 @@ class Control(_message.Message):
     sink_committed: SinkCommitted
     halves_rolled_back: HalvesRolledBack
     archived_through: ArchivedThrough
+    halves_skipped: HalvesSkipped
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -375,14 +377,16 @@ class DeadLettersDropped(_message.Message):
     def __init__(self, log_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkCommitted(_message.Message):
-    __slots__ = ("query", "batch", "winners")
+    __slots__ = ("query", "batch", "winners", "dropped")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     WINNERS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     query: str
     batch: int
     winners: _containers.RepeatedCompositeFieldContainer[SinkWinner]
-    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[SinkWinner, _Mapping]]] = ...) -> None: ...
+    dropped: int
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[SinkWinner, _Mapping]]] = ..., dropped: _Optional[int] = ...) -> None: ...
 
 class SinkWinner(_message.Message):
     __slots__ = ("partition", "attempt")
@@ -393,44 +397,58 @@ class SinkWinner(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class HalvesRolledBack(_message.Message):
-    __slots__ = ("transactions",)
+    __slots__ = ("transactions", "reason")
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     transactions: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, transactions: _Optional[_Iterable[str]] = ...) -> None: ...
+    reason: str
+    def __init__(self, transactions: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class HalvesSkipped(_message.Message):
+    __slots__ = ("transaction", "count", "reason")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    count: int
+    reason: str
+    def __init__(self, transaction: _Optional[str] = ..., count: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HalvesRow(_message.Message):
-    __slots__ = ("transaction", "began_at", "runs", "decided", "copied", "gone", "number")
+    __slots__ = ("transaction", "latest_at", "runs", "number", "copied", "gone", "page")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    BEGAN_AT_FIELD_NUMBER: _ClassVar[int]
+    LATEST_AT_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
-    DECIDED_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     COPIED_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     transaction: str
-    began_at: int
+    latest_at: int
     runs: _containers.RepeatedCompositeFieldContainer[HalfRun]
-    decided: bool
+    number: int
     copied: int
     gone: bool
-    number: int
-    def __init__(self, transaction: _Optional[str] = ..., began_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., decided: _Optional[bool] = ..., copied: _Optional[int] = ..., gone: _Optional[bool] = ..., number: _Optional[int] = ...) -> None: ...
+    page: int
+    def __init__(self, transaction: _Optional[str] = ..., latest_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., number: _Optional[int] = ..., copied: _Optional[int] = ..., gone: _Optional[bool] = ..., page: _Optional[int] = ...) -> None: ...
 
 class HalfRun(_message.Message):
-    __slots__ = ("topic_id", "queue_id", "first_log_offset", "last_log_offset", "first_half_offset", "count")
+    __slots__ = ("topic_id", "queue_id", "first_log_offset", "last_log_offset", "first_half_offset", "length", "bytes")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
     FIRST_HALF_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queue_id: int
     first_log_offset: int
     last_log_offset: int
     first_half_offset: int
-    count: int
-    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first_log_offset: _Optional[int] = ..., last_log_offset: _Optional[int] = ..., first_half_offset: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    length: int
+    bytes: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first_log_offset: _Optional[int] = ..., last_log_offset: _Optional[int] = ..., first_half_offset: _Optional[int] = ..., length: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class SinkRow(_message.Message):
     __slots__ = ("query", "committed_batch")

@@ -7,6 +7,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +40,8 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         retention_ms=config.retention_ms,
         max_log_bytes=config.max_log_bytes,
     )
-    store = await loop.run_in_executor(None, DiskStore, Path(config.data_path), store_config, clock)
+    open_store = partial(DiskStore, Path(config.data_path), store_config, clock, broker_name=config.broker_name)
+    store = await loop.run_in_executor(None, open_store)
     try:
         limits = BrokerLimits(
             auto_create_topics=config.auto_create_topics,

@@ -12,12 +12,12 @@ from litemq.errors import InvalidArgumentError
 from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, decode_record, encode_record
+from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
-from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, PlacedRecord, QueueKey, State, TopicSettings
-from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, TIMER_TOPIC_ID
+from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, QueueKey, State, TopicSettings
+from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, ROLLBACK_TOPIC, ROLLBACK_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.storage.state.producers import Touched
 from litemq.types import PRIORITY_CLASSES, Record, RecordKind, check_name, is_system_name
 
@@ -30,7 +30,6 @@ __all__ = [
     "control_batch",
     "creation_of",
     "deletion_of",
-    "numbered_placed",
     "placed_batch",
     "sent_batch",
     "stamp",
@@ -70,6 +69,11 @@ class Batch(NamedTuple):
     consume_counts: Longs | int = 0
     sent_to: int | None = None
     held: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are only messages in it that nothing but their queue has to know of, or one change."""
+        return self.kind is RecordKind.MESSAGE or self.kind is RecordKind.CONTROL
 
 
 class Stamped(NamedTuple):
@@ -152,34 +156,12 @@ def _check_successors(state: State, placed: Sequence[Placed]) -> None:
             raise InvalidArgumentError(f"there is no dead letter at log offset {each.origin}, or it was sent on before")
 
 
-def numbered_placed(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedRecord]]:
-    """Those of some stored records that are no plain messages and no control records, with their numbers."""
-    header = columns.header
-    kinds = header["kind"]
-    which = np.flatnonzero((kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)))
-    if which.size == 0:
-        return []
-    chosen = header[which]
-    names = ("origin", "topic_id", "queue_id", "queue_offset", "consume_count", "delay_time", "size", "store_timestamp")
-    rows = zip(
-        which.tolist(), log_offsets[which].tolist(), chosen["kind"].tolist(), *(chosen[name].tolist() for name in names), strict=True
-    )
-    found = []
-    for number, log_offset, kind, *rest in rows:
-        record = PlacedRecord(log_offset, RecordKind(kind), *rest)
-        if record.kind is RecordKind.DEAD:
-            at = int(columns.starts[number])
-            dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
-            record = record._replace(properties=dead.record.properties)
-        found.append((number, record))
-    return found
-
-
 def control_batch(control: Control, now_ms: int) -> Batch:
     """A change, as the one record that says it."""
-    record = Record(CONTROL_TOPIC, control.SerializeToString(deterministic=True), born_timestamp=now_ms)
+    topic_id, topic = (ROLLBACK_TOPIC_ID, ROLLBACK_TOPIC) if control.HasField("halves_rolled_back") else (CONTROL_TOPIC_ID, CONTROL_TOPIC)
+    record = Record(topic, control.SerializeToString(deterministic=True), born_timestamp=now_ms)
     columns = check_batch(bytearray(encode_record(record, limits=STORED_LIMITS)), limits=STORED_LIMITS)
-    return Batch(columns, None, CONTROL_TOPIC_ID, 0, RecordKind.CONTROL)
+    return Batch(columns, None, topic_id, 0, RecordKind.CONTROL)
 
 
 def stamp(batch: Batch, state: State, log_offsets: Longs, store_timestamp: int, epoch: int) -> Stamped:

@@ -20,6 +20,7 @@ from litemq.storage.log_reader import read_log
 from litemq.storage.replay import controls_of, read_snapshot
 from litemq.storage.segment import Segment, segment_path, segment_starts
 from litemq.storage.state import State
+from litemq.storage.state.topics_file import ToldTopic, ToldTopics, read_topics
 
 __all__ = ["DirectoryReader", "check_data_directory", "fitting_config"]
 
@@ -60,7 +61,8 @@ class DirectoryReader:
             # In this order: whatever the checkpoint knows of was written before it.
             self._checkpoint = self._read_checkpoint()
             self._epochs = {epoch.number: epoch.host for epoch in read_epochs(directory / "epochs")}
-            self._starts = segment_starts(directory / "commitlog")
+            # What retention has given up is not read any more, though it may still be there.
+            self._starts = [start for start in segment_starts(directory / "commitlog") if start >= self._checkpoint.log_start]
         except FileNotFoundError as error:
             raise CorruptStoreError(str(error.filename), 0, "the file is missing") from None
         except OSError as error:
@@ -85,6 +87,16 @@ class DirectoryReader:
     def confirmed(self) -> int:
         """Everything below it may be read."""
         return self._checkpoint.confirmed
+
+    @property
+    def segment_starts(self) -> list[int]:
+        """Where the segments begin that may be read: each with a record."""
+        return self._starts
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._directory
 
     def host(self, epoch: int) -> str:
         """Who wrote the records of an epoch."""
@@ -117,6 +129,22 @@ class DirectoryReader:
         if offset >= segment.end:
             raise CorruptStoreError(str(path), file.size, f"the log ends here, and {self.confirmed} was confirmed")
         return segment
+
+    def topics(self) -> ToldTopics:
+        """The broker's name, and the topics that there are now: what ``topics.json`` says, and the records since."""
+        told = read_topics(self._directory / "topics.json")
+        if told is None:
+            facts = self.state().topics.values()
+            return ToldTopics("", {one.topic_id: ToldTopic(one.name, one.queues) for one in facts if not one.deleted})
+        topics = dict(told.topics)
+        for window in read_log(self, max(self._checkpoint.state_applied, self.start), self.confirmed, verify_crc=False):
+            for _, control in controls_of(window.columns):
+                if control.HasField("topic_created"):
+                    topic = control.topic_created.topic
+                    topics[topic.topic_id] = ToldTopic(topic.name, topic.queues)
+                elif control.HasField("topic_deleted"):
+                    topics.pop(control.topic_deleted.topic_id, None)
+        return ToldTopics(told.broker, topics)
 
     def state(self) -> State:
         """The topics, and each queue's least offset: the latest snapshot, and what was changed since. How far the queues go is not in it."""

@@ -33,7 +33,6 @@ from litemq.storage.appending import (
     control_batch,
     creation_of,
     deletion_of,
-    numbered_placed,
     placed_batch,
     sent_batch,
     stamp,
@@ -41,9 +40,11 @@ from litemq.storage.appending import (
 )
 from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
+from litemq.storage.events import numbered_events
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
 from litemq.storage.flush import Told
+from litemq.storage.half_batches import DecidedHalves, check_first, check_upcoming, committed_batch, decision_of, half_batch, read_decided
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
@@ -54,10 +55,10 @@ from litemq.storage.queues import Queues
 from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state, replay_into_timers
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
-from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
-from litemq.storage.store import Appended
+from litemq.storage.store import Appended, Decide
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.held import HeldTimers
@@ -88,9 +89,13 @@ class DiskStore:
         *,
         disk: Disk = DISK,
         host: str | None = None,
+        broker_name: str = "",
         replayed: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        """Open a data directory. ``replayed`` is told how many bytes of the log were read again, and of how many."""
+        """Open a data directory. ``replayed`` is told how many bytes of the log were read again, and of how many.
+
+        ``broker_name`` is for those who read the directory by themselves: a queue is that of a broker.
+        """
         self._config = config
         self._clock = clock
         self._disk = disk
@@ -106,7 +111,7 @@ class DiskStore:
         with ExitStack() as undo:
             undo.callback(self._files.abandon)
             disk.make_directory(directory / "consumequeue")
-            self._state_keeper = StateKeeper(disk, directory)
+            self._state_keeper = StateKeeper(disk, directory, broker_name=broker_name)
             undo.callback(self._state_keeper.close)
             self.state, as_of, anew = self._load_state()
             self._snapshot_at = max(0, self._files.projections.snapshot)
@@ -249,11 +254,11 @@ class DiskStore:
                 self.state.placed(key, following)
                 self._changes.placed(end, key, following)
             self._changes.took(end, took(batch, self.state, stamped, time))
-            if not isinstance(batch.topic_id, int):
-                for _, record in numbered_placed(columns, offsets):
-                    self.state.place(record)
-                    self._changes.was_placed(end, record)
-                    self.timers.place(record)
+            if not batch.is_plain:
+                for _, event in numbered_events(columns, offsets):
+                    self._changes.was_placed(end, self.state.place(event))
+                    if isinstance(event, PlacedRecord):
+                        self.timers.place(event)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -267,6 +272,34 @@ class DiskStore:
         with self._writing:
             self.timers.check_fired(placed)
             return self._write(placed_batch(self.state, placed), from_reserve=True)
+
+    def append_halves(self, batch: bytearray, topic_id: int, queue_id: int, transaction: str, first: int) -> Appended:
+        """Append what a producer sent for a queue, but so that nobody sees it until its transaction is decided."""
+        if self._refused is not None:
+            raise DiskFullError(self._refused)
+        halves = half_batch(self.state, batch, topic_id, queue_id, transaction, self._config.sent_limits)
+        with self._writing:
+            check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
+            return self._write(halves, from_reserve=False)
+
+    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
+        """Decide a batch of a query, and all before it."""
+        with self._writing:
+            *others, decision = decision_of(self.state, query, batch, decide(self.state))
+            for control in others:
+                self.append_control(control)
+            return self.append_control(decision)
+
+    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
+        """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
+        return read_decided(self.state, self.read_queue, most_bytes)
+
+    def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
+        """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers."""
+        committed = committed_batch(decided, held_after)
+        with self._writing:
+            check_upcoming(self.state, decided)
+            return self._write(committed, from_reserve=True)
 
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""

@@ -12,7 +12,7 @@ from litemq.errors import CorruptStoreError, RecordFormatError
 from litemq.format.check import find_faults
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import MAGIC, decode_record
+from litemq.format.record import MAGIC, Buffer, decode_record
 from litemq.format.scan import ScanStop, scan
 from litemq.storage.segment import Segment
 
@@ -113,7 +113,7 @@ def possible_records(data: bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.frombuffer(data[: len(data) // 8 * 8], ">u4")[1::2] == MAGIC) * 8
 
 
-def is_record_at(data: bytes, position: int, offset: int) -> bool:
+def is_record_at(data: Buffer, position: int, offset: int) -> bool:
     """Whether a whole record stands there that belongs at this log offset."""
     try:
         stamp = decode_record(data, position, limits=STORED_LIMITS).stamp

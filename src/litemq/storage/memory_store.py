@@ -26,16 +26,17 @@ from litemq.storage.appending import (
     control_batch,
     creation_of,
     deletion_of,
-    numbered_placed,
     placed_batch,
     sent_batch,
     stamp,
     took,
 )
+from litemq.storage.events import numbered_events
 from litemq.storage.flush import Told
-from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.half_batches import DecidedHalves, check_first, check_upcoming, committed_batch, decision_of, half_batch, read_decided
+from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
-from litemq.storage.store import Appended, Longs
+from litemq.storage.store import Appended, Decide, Longs
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
@@ -86,15 +87,32 @@ class MemoryStore:
             for name in dict.fromkeys((told.message_id, *told.keys)):
                 self._found_by[told.topic, name].append(offset)
         self.confirm_offset = int(offsets[-1] + sizes[-1])
-        if not isinstance(batch.topic_id, int):
-            for _, placed in numbered_placed(batch.columns, offsets):
-                self.state.place(placed)
-                self.timers.place(placed)
+        if not batch.is_plain:
+            for _, event in numbered_events(batch.columns, offsets):
+                self.state.place(event)
+                if isinstance(event, PlacedRecord):
+                    self.timers.place(event)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         self.timers.check_fired(placed)
         return self._write(placed_batch(self.state, placed))
+
+    def append_halves(self, batch: bytearray, topic_id: int, queue_id: int, transaction: str, first: int) -> Appended:
+        halves = half_batch(self.state, batch, topic_id, queue_id, transaction, self._limits)
+        check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
+        return self._write(halves)
+
+    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
+        controls = decision_of(self.state, query, batch, decide(self.state))
+        return [self.append_control(control) for control in controls][-1]
+
+    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
+        return read_decided(self.state, self.read_queue, most_bytes)
+
+    def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
+        check_upcoming(self.state, decided)
+        return self._write(committed_batch(decided, held_after))
 
     def system_topic(self, name: str) -> TopicFacts:
         return self.create_topic(name, queues_of_system_topic(name))

@@ -13,12 +13,14 @@ from litemq.errors import CorruptStoreError
 from litemq.format.columns import RecordColumns
 from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import NO_OFFSET, numbered_placed
+from litemq.storage.appending import NO_OFFSET
+from litemq.storage.events import numbered_events
 from litemq.storage.log_reader import SegmentedLog, Window, read_log
 from litemq.storage.queues import Queues
 from litemq.storage.snapshot import SnapshotReader
 from litemq.storage.state import PlacedRecord, QueueKey, State
 from litemq.storage.state.changes import Changes
+from litemq.storage.state.delivery import PlacedEvent
 from litemq.storage.state.producers import Touched
 from litemq.storage.timers.held import HeldTimers
 from litemq.types import RecordKind
@@ -75,7 +77,7 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
     columns = window.columns
     end = window.base + int(columns.starts[-1] + columns.header["size"][-1])
     # What is no plain message, in the order of the log.
-    events: list[tuple[int, Control | PlacedRecord]] = [*controls_of(columns), *numbered_placed(columns, columns.starts + window.base)]
+    events: list[tuple[int, Control | PlacedEvent]] = [*controls_of(columns), *numbered_events(columns, columns.starts + window.base)]
     events.sort(key=itemgetter(0))
     # Only a topic that is created again looks at how far queues have come, and one that is deleted at who has written to them: messages on
     # both sides of it are told apart, no others.
@@ -99,15 +101,14 @@ def replay_into_state(window: Window, state: State, changes: Changes) -> None:
             upcoming = next(waiting, None)
 
 
-def _happen(event: Control | PlacedRecord, end: int, state: State, changes: Changes) -> None:
+def _happen(event: Control | PlacedEvent, end: int, state: State, changes: Changes) -> None:
     if isinstance(event, Control):
         changes.changed(end, event, state.apply(event))
     else:
-        state.place(event)
-        changes.was_placed(end, event)
+        changes.was_placed(end, state.place(event))
 
 
-def _looks_at_messages(event: Control | PlacedRecord) -> bool:
+def _looks_at_messages(event: Control | PlacedEvent) -> bool:
     return isinstance(event, Control) and event.WhichOneof("change") in {"topic_created", "topic_deleted"}
 
 
@@ -144,11 +145,11 @@ def replay_into_timers(window: Window, begin: int, timers: HeldTimers) -> None:
         offsets = columns.starts + window.base
     if len(columns) == 0:
         return
-    events: list[tuple[int, Control | PlacedRecord]] = [*controls_of(columns), *numbered_placed(columns, offsets)]
+    events: list[tuple[int, Control | PlacedEvent]] = [*controls_of(columns), *numbered_events(columns, offsets)]
     for number, event in sorted(events, key=itemgetter(0)):
         if isinstance(event, Control):
             timers.apply(event, int(offsets[number]))
-        else:
+        elif isinstance(event, PlacedRecord):
             timers.place(event)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,14 +11,17 @@ import numpy.typing as npt
 from litemq.proto.control_pb2 import Control
 from litemq.storage.appending import Placed
 from litemq.storage.flush import Told
+from litemq.storage.half_batches import DecidedHalves
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.held import HeldTimers
 from litemq.types import StoredRecord
 
-__all__ = ["Appended", "Placed", "Store"]
+__all__ = ["Appended", "Decide", "DecidedHalves", "Placed", "Store"]
 
 Longs = npt.NDArray[np.int64]
+# Which transactions of a batch count, by partition and attempt.
+Decide = Callable[[State], Mapping[tuple[int, int], str]]
 
 
 class Appended(NamedTuple):
@@ -53,6 +56,27 @@ class Store(Protocol):
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
         """Append records of the broker's own, in any queues, as one write in this order. They are taken even where the disk is nearly full."""
+
+    # Halves: what nobody sees until its transaction is decided.
+
+    def append_halves(self, batch: bytearray, topic_id: int, queue_id: int, transaction: str, first: int) -> Appended:
+        """Append what a producer sent for a queue, but so that nobody sees it until its transaction is decided.
+
+        ``first`` is how many halves of the transaction are there for the queue: raises ``SequenceGapError`` where it is another number.
+        """
+
+    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
+        """Decide a batch of a query, and all before it. ``decide`` is called while nobody else writes, and says which transactions count, by
+        partition and attempt, or raises."""
+
+    def read_decided(self, most_bytes: int) -> DecidedHalves | None:
+        """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
+
+    def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
+        """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers.
+
+        Raises ``InvalidArgumentError`` where somebody else was faster, or their topic was deleted.
+        """
 
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""

@@ -48,7 +48,7 @@ def _rows(store: DiskStore) -> list[bytes]:
 
 
 def test_a_checkpoint_and_the_state_follow_by_themselves(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here")
+    store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), host="here", broker_name="broker-7")
     end = _send(store, 5)
 
     def followed() -> bool:
@@ -58,6 +58,7 @@ def test_a_checkpoint_and_the_state_follow_by_themselves(tmp_path: Path) -> None
     _until(followed)
     assert json.loads((tmp_path / "topics.json").read_text()) == {
         "version": 1,
+        "broker": "broker-7",
         "topics": [{"topic_id": 16, "name": "orders", "queues": 2}],
     }
     store.delete_topic("orders")

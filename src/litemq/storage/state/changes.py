@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import Control, Queue, Row
-from litemq.storage.state.delivery import PlacedRecord, Touch
+from litemq.storage.state.delivery import PlacedEvent, PlacedRecord, Touch
 from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
@@ -43,7 +44,7 @@ class Changes:
         self._state = state
         self._confirmed = state.delivery.copy()
         # With the log offset at which the record ends.
-        self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences | Control | PlacedRecord]] = deque()
+        self._waiting: deque[tuple[int, list[Row] | _QueueRange | _Sequences | Control | PlacedEvent]] = deque()
 
     def placed(self, end: int, key: QueueKey, next_offset: int) -> None:
         """A queue grew by records that end at log offset ``end``."""
@@ -61,9 +62,9 @@ class Changes:
         if rows:
             self._waiting.append((end, rows))
 
-    def was_placed(self, end: int, record: PlacedRecord) -> None:
-        """A record that is no plain message ends at ``end``."""
-        self._waiting.append((end, record))
+    def was_placed(self, end: int, event: PlacedEvent) -> None:
+        """A record that is no plain message, or many halves, end at ``end``."""
+        self._waiting.append((end, event))
 
     def take(self, confirmed: int) -> Iterable[tuple[bytes, Row]]:
         """The rows as the records up to ``confirmed`` left them, each once; they wait no longer."""
@@ -77,7 +78,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord):
+            if isinstance(change, PlacedRecord | HalvesPlaced | HalvesCopied):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

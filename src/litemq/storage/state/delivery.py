@@ -13,12 +13,15 @@ from typing import NamedTuple, Protocol, Self
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
+from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.halves import Halves
 from litemq.storage.state.progress import Progress
+from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timers import PendingTotals
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
-__all__ = ["Delivery", "Part", "PlacedRecord", "Touch"]
+__all__ = ["Delivery", "Part", "PlacedEvent", "PlacedRecord", "Touch"]
 
 # What a change touched: the name of the part's row, and what tells it from others.
 Touch = tuple[object, ...]
@@ -27,7 +30,10 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 class PlacedRecord(NamedTuple):
-    """A record that the broker placed, as far as the parts want to know it. Only a dead letter's properties come along."""
+    """A record that the broker placed, as far as the parts want to know it.
+
+    Only a dead letter's properties come along, and the transaction only of one that waits and came from another record.
+    """
 
     log_offset: int
     kind: RecordKind
@@ -40,6 +46,11 @@ class PlacedRecord(NamedTuple):
     size: int
     store_timestamp: int
     properties: Mapping[str, str] = _NO_PROPERTIES
+    transaction: str = ""
+
+
+# What records that are no plain messages and no control records say: each for itself, or halves many at a time.
+PlacedEvent = PlacedRecord | HalvesPlaced | HalvesCopied
 
 
 class Part(Protocol):
@@ -73,17 +84,26 @@ class Delivery:
         self.dead_letters = DeadLetters()
         self.timers = PendingTotals()
         self.groups = GroupFacts()
+        self.halves = Halves()
+        self.sinks = Sinks()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.halves, self.sinks)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
         return [touch for part in self._parts() for touch in part.apply(control)]
 
-    def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record that is no plain message."""
-        return [touch for part in self._parts() for touch in part.place(record)]
+    def place(self, event: PlacedEvent) -> list[Touch]:
+        """Take in a record that is no plain message, or many halves."""
+        if not isinstance(event, PlacedRecord):
+            return self.halves.take(event)
+        touched: list[Touch] = []
+        if event.transaction and self.halves.holds(event.transaction, event.origin):
+            # The copy of a half that is due later: a new timer, not the new place of one.
+            touched = self.halves.take(HalvesCopied(event.transaction, 1))
+            event = event._replace(origin=-1)
+        return touched + [touch for part in self._parts() for touch in part.place(event)]
 
     def row(self, touch: Touch) -> Row:
         """The row that a touch names, as it is now."""
@@ -110,4 +130,6 @@ class Delivery:
         other.dead_letters = self.dead_letters.copy()
         other.timers = self.timers.copy()
         other.groups = self.groups.copy()
+        other.halves = self.halves.copy()
+        other.sinks = self.sinks.copy()
         return other

@@ -11,7 +11,10 @@ __all__ = [
     "CONTROL_TOPIC",
     "CONTROL_TOPIC_ID",
     "FIRST_FREE_TOPIC_ID",
+    "HALF_TOPIC_ID",
     "NO_SETTINGS",
+    "ROLLBACK_TOPIC",
+    "ROLLBACK_TOPIC_ID",
     "SYSTEM_TOPICS",
     "TIMER_TOPIC_ID",
     "TRACE_TOPIC_ID",
@@ -26,6 +29,9 @@ __all__ = [
 CONTROL_TOPIC: Final = "LITEMQ_SYS_CONTROL"
 CONTROL_TOPIC_ID: Final = 1
 TIMER_TOPIC_ID: Final = 2
+HALF_TOPIC_ID: Final = 3
+ROLLBACK_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROLLBACK_TOPIC_ID: Final = 4
 TRACE_TOPIC_ID: Final = 5
 FIRST_FREE_TOPIC_ID: Final = 16  # those below are the broker's own, the same in every log
 
@@ -86,8 +92,8 @@ class QueueKey(NamedTuple):
 SYSTEM_TOPICS: Final = (
     TopicFacts(CONTROL_TOPIC_ID, CONTROL_TOPIC, 1),
     TopicFacts(TIMER_TOPIC_ID, "LITEMQ_SYS_TIMER", 0),
-    TopicFacts(3, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
-    TopicFacts(4, "RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
+    TopicFacts(HALF_TOPIC_ID, "RMQ_SYS_TRANS_HALF_TOPIC", 0),
+    TopicFacts(ROLLBACK_TOPIC_ID, ROLLBACK_TOPIC, 1),
     TopicFacts(TRACE_TOPIC_ID, "LITEMQ_SYS_TRACE", 1),
     TopicFacts(6, "LITEMQ_SYS_AUDIT", 1),
 )

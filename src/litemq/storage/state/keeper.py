@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from litemq.storage.state.database import StateDatabase, StoredState
 from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID
 from litemq.storage.state.machine import State
 from litemq.storage.state.rows import row_key
+from litemq.storage.state.topics_file import ToldTopic, ToldTopics, read_topics, write_topics
 
 __all__ = ["StateKeeper"]
 
@@ -25,8 +25,9 @@ _LOG = logging.getLogger(__name__)
 class StateKeeper:
     """The database of a data directory, and the changes on their way to it. Used by one thread at a time."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+    def __init__(self, disk: Disk, directory: Path, *, broker_name: str = "") -> None:
         self._disk = disk
+        self._broker_name = broker_name
         self._path = directory / "state.db"
         self._topics_path = directory / "topics.json"
         self._changes: Changes | None = None
@@ -58,7 +59,9 @@ class StateKeeper:
             self._database = StateDatabase.anew(self._path)
             self._database.commit(applied, rows)
         self.stored = None
-        if anew or not self._topics_path.exists():
+        before = read_topics(self._topics_path)
+        self._broker_name = self._broker_name or (before.broker if before is not None else "")
+        if before != self._told():
             self._write_topics()
         self._changes = Changes(state)
         return self._changes
@@ -90,18 +93,12 @@ class StateKeeper:
             self._topics |= topics
             self._write_topics()
 
-    def _write_topics(self) -> None:
-        """``topics.json``, for readers without this library: whole at any moment."""
+    def _told(self) -> ToldTopics:
         topics = [self._topics[number].topic for number in sorted(self._topics) if number >= FIRST_FREE_TOPIC_ID]
-        told = [{"topic_id": topic.topic_id, "name": topic.name, "queues": topic.queues} for topic in topics if not topic.deleted]
-        path = self._topics_path.with_suffix(".json.new")
-        file = self._disk.open(path, create=True)
-        data = json.dumps({"version": 1, "topics": told}, indent=2, ensure_ascii=False).encode() + b"\n"
-        file.truncate(0)
-        file.write(data, 0)
-        file.sync()
-        self._disk.rename(path, self._topics_path)
-        self._disk.sync_directory(self._topics_path.parent)
+        return ToldTopics(self._broker_name, {topic.topic_id: ToldTopic(topic.name, topic.queues) for topic in topics if not topic.deleted})
+
+    def _write_topics(self) -> None:
+        write_topics(self._disk, self._topics_path, self._told())
 
     def close(self) -> None:
         self._database.close()

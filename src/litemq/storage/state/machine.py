@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from litemq.proto.control_pb2 import Control, Queue, Row, Topic
-from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.delivery import Delivery, PlacedEvent
 from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, TopicFacts
+from litemq.storage.state.half_runs import HalvesPlaced
 from litemq.storage.state.producers import Producers, runs_row
 
 __all__ = ["State"]
@@ -44,9 +45,15 @@ class State:
         self.delivery.apply(control)
         return rows
 
-    def place(self, record: PlacedRecord) -> None:
-        """Take in a record that is no plain message; its queue has grown already."""
-        self.delivery.place(record)
+    def place(self, event: PlacedEvent) -> PlacedEvent:
+        """Take in a record that is no plain message, or many halves; their queues have grown already.
+
+        Returns what was taken in: halves are meant for the topic that has their topic's name now.
+        """
+        if isinstance(event, HalvesPlaced):
+            event = event._replace(topic_id=self.topic_ids.get(event.topic, 0))
+        self.delivery.place(event)
+        return event
 
     def _apply(self, control: Control) -> list[Row]:
         match control.WhichOneof("change"):

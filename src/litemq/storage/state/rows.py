@@ -42,6 +42,10 @@ def row_key(row: Row) -> bytes:
             return b"n" + row.group.group.encode()
         case "offsets_reset":
             return b"o" + row.offsets_reset.group.encode() + b"\0" + row.offsets_reset.reset_id.encode()
+        case "halves":
+            return b"h" + row.halves.transaction.encode() + b"\0" + row.halves.page.to_bytes(4, "big")
+        case "sink":
+            return b"s" + row.sink.query.encode()
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -65,5 +69,7 @@ def is_gone(row: Row) -> bool:
             return row.group.gone
         case "offsets_reset":
             return not row.offsets_reset.after
+        case "halves":
+            return row.halves.gone
         case _:
             return False

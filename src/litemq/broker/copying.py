@@ -1,0 +1,119 @@
+"""Decided halves become messages, a few MiB at a time, while others have their turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from litemq.broker.alarms import Alarms
+from litemq.clock import Clock
+from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError
+from litemq.proto.control_pb2 import Control, HalvesSkipped
+from litemq.storage.state import QueueKey
+from litemq.storage.store import DecidedHalves, Store
+
+__all__ = ["Copying"]
+
+_BYTES_AT_ONCE: Final = 2 << 20
+_MOST_UNCONFIRMED: Final = 32 << 20  # then the disk catches up first: others write, too
+_AGAIN_MS: Final = 1000  # after a failure
+_LOG = logging.getLogger(__name__)
+
+
+class Copying:
+    """On the event loop on which it is made."""
+
+    def __init__(
+        self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None], held: Callable[[], None]
+    ) -> None:
+        """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some may wait for their time."""
+        self._store = store
+        self._clock = clock
+        self._alarms = alarms
+        self._grown = grown
+        self._held = held
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._said = ""
+
+    def begin(self) -> None:
+        """There may be something to copy."""
+        if self._task is None and not self._closed and self._store.state.delivery.halves.first_decided is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="litemq copies halves")
+
+    def close(self) -> None:
+        """Nothing is copied any more."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await self.copy_all()
+            self._said = ""
+        except LiteMQError as error:
+            if str(error) != self._said and not self._closed:  # once, not every second
+                self._said = str(error)
+                _LOG.warning("committed records are not in their queues yet: %s; it is tried again", error)
+            self._alarms.at(self._clock.wall_ms() + _AGAIN_MS, self._ring, None)
+        finally:
+            self._task = None
+
+    def _ring(self, _keys: list[None]) -> None:
+        self.begin()
+
+    async def copy_all(self) -> int:
+        """Copy all that is decided; returns how many messages that were."""
+        copied = 0
+        async with self._turn:
+            store = self._store
+            while not self._closed and store.state.delivery.halves.first_decided is not None:
+                await store.confirmed(store.log_end)  # the decision first
+                copied += await self._copy_confirmed()
+        return copied
+
+    async def _copy_confirmed(self) -> int:
+        """Copy what is safe, and was decided."""
+        copied, store = 0, self._store
+        while not self._closed:
+            try:
+                decided = await self._read()
+            except CorruptStoreError as error:
+                self._skip(str(error))
+                continue
+            if decided is None:
+                break
+            try:
+                appended = store.append_committed(decided, self._clock.wall_ms())
+            except InvalidArgumentError:
+                end = store.log_end  # retention was faster, or the topic is gone: whoever waits there looks again
+            else:
+                copied += decided.length
+                end = appended.end
+            self._grown(decided.keys, end)
+            self._held()
+            if end - store.confirm_offset > _MOST_UNCONFIRMED:
+                await store.confirmed(end)
+            else:
+                await asyncio.sleep(0)
+        return copied
+
+    async def _read(self) -> DecidedHalves | None:
+        halves, store = self._store.state.delivery.halves, self._store
+        name = halves.first_decided
+        known = None if name is None else halves.get(name)
+        if known is None:
+            return None
+        if store.is_hot(known.first_log_offset):
+            return store.read_decided(_BYTES_AT_ONCE)
+        return await asyncio.get_running_loop().run_in_executor(None, store.read_decided, _BYTES_AT_ONCE)
+
+    def _skip(self, reason: str) -> None:
+        """One that cannot be read does not hold up the others; the log says that it is left out."""
+        name = self._store.state.delivery.halves.first_decided
+        if name is not None:
+            _LOG.error("a committed record of transaction %r cannot be read, and is left out: %s", name, reason)
+            self._store.append_control(Control(halves_skipped=HalvesSkipped(transaction=name, count=1, reason=reason)))

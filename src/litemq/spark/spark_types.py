@@ -1,0 +1,31 @@
+"""Columns in Spark's words: from Arrow's schema to Spark's, and back for those that a reader asks for."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["asked_columns", "spark_schema"]
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Arrow's schema as Spark has it."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+
+
+def asked_columns(asked: StructType, known: pa.Schema) -> pa.Schema:
+    """The schema that a reader asked for, as Arrow has it exactly; raises where one of its columns is not there, or is of another type."""
+    types = {field.name: field.dataType for field in spark_schema(known).fields}
+    for field in asked.fields:
+        if field.name not in types:
+            raise InvalidArgumentError(f"no column {field.name!r}: choose from {', '.join(known.names)}")
+        if field.dataType != types[field.name]:
+            raise InvalidArgumentError(
+                f"column {field.name!r} is {types[field.name].simpleString()}, not {field.dataType.simpleString()}: cast it behind the read"
+            )
+    if not asked.fields:
+        raise InvalidArgumentError("no columns: name at least one; without it there would be no rows to count")
+    return to_arrow_schema(asked, timezone="UTC")

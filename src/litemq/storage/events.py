@@ -1,0 +1,104 @@
+"""What stored records say that are no plain messages and no control records: each for itself, but halves many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.format.columns import RecordColumns
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import decode_record
+from litemq.format.strings import Strings, all_alike
+from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
+from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.types import RecordKind
+
+__all__ = ["numbered_events"]
+
+Longs = npt.NDArray[np.int64]
+_Stretch = tuple[int, int]  # of the chosen records: from … to
+
+
+def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
+    """What some records say, with their numbers; of many halves it is the first one's."""
+    header = columns.header
+    kinds = header["kind"]
+    are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
+    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves
+    found: list[tuple[int, PlacedEvent]] = []
+    if alone.any():
+        found += _placed(columns, log_offsets, np.flatnonzero(alone))
+    if are_halves.any():
+        found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
+        found.sort(key=itemgetter(0))
+    return found
+
+
+def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:
+    chosen = columns.header[which]
+    names = ("origin", "topic_id", "queue_id", "queue_offset", "consume_count", "delay_time", "size", "store_timestamp")
+    rows = zip(
+        which.tolist(), log_offsets[which].tolist(), chosen["kind"].tolist(), *(chosen[name].tolist() for name in names), strict=True
+    )
+    for number, log_offset, kind, *rest in rows:
+        record = PlacedRecord(log_offset, RecordKind(kind), *rest)
+        if record.kind is RecordKind.DEAD:
+            at = int(columns.starts[number])
+            dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
+            record = record._replace(properties=dead.record.properties)
+        elif record.kind is RecordKind.PENDING and record.origin >= 0:
+            record = record._replace(transaction=_text(columns, columns.part("transaction_id"), number))
+        yield number, record
+
+
+def _halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalvesPlaced | HalvesCopied]]:
+    chosen, log_offsets = columns.subset(which), log_offsets[which]
+    header = chosen.header
+    transactions, topics = chosen.part("transaction_id"), chosen.part("topic")
+    queue_offsets, sizes, times = (header[name].astype(np.int64) for name in ("queue_offset", "size", "store_timestamp"))
+    for first, behind in _stretches(chosen, which, queue_offsets, transactions, topics):
+        transaction = _text(chosen, transactions, first)
+        if header["kind"][first] == RecordKind.COMMITTED:
+            yield int(which[first]), HalvesCopied(transaction, behind - first)
+        else:
+            yield (
+                int(which[first]),
+                HalvesPlaced(
+                    transaction,
+                    _text(chosen, topics, first),
+                    0,
+                    int(header["queue_id"][first]),
+                    int(log_offsets[first]),
+                    int(log_offsets[behind - 1]),
+                    int(queue_offsets[first]),
+                    behind - first,
+                    int(sizes[first:behind].sum()),
+                    int(times[behind - 1]),
+                ),
+            )
+
+
+def _stretches(chosen: RecordColumns, which: Longs, queue_offsets: Longs, transactions: Strings, topics: Strings) -> Iterator[_Stretch]:
+    """Halves, or copies, of one transaction and topic that stand one behind another, in the log and in their queue."""
+    header = chosen.header
+    apart = (np.diff(which) != 1) | (np.diff(queue_offsets) != 1) | (np.diff(transactions.lengths) != 0) | (np.diff(topics.lengths) != 0)
+    for name in ("kind", "queue_id"):
+        apart |= header[name][1:] != header[name][:-1]
+    for first, behind in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(chosen)]):
+        some = slice(first, behind)
+        if all_alike(chosen.data, transactions.chosen(some)) and all_alike(chosen.data, topics.chosen(some)):
+            yield first, behind
+            continue
+        names = [(_text(chosen, transactions, number), _text(chosen, topics, number)) for number in range(first, behind)]
+        cuts = [number for number in range(1, len(names)) if names[number] != names[number - 1]]
+        for begin, end in pairwise([0, *cuts, len(names)]):
+            yield first + begin, first + end
+
+
+def _text(columns: RecordColumns, strings: Strings, number: int) -> str:
+    at, length = int(strings.positions[number]), int(strings.lengths[number])
+    return bytes(columns.buffer[at : at + length]).decode()

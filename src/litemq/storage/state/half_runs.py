@@ -1,0 +1,146 @@
+"""Where the halves of one transaction stand, and how far they are copied."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from litemq.storage.state.facts import QueueKey
+
+__all__ = ["DELETED", "HalfRun", "HalvesCopied", "HalvesPlaced", "Transaction"]
+
+DELETED: Final = 0  # the number of no topic
+
+
+class HalvesPlaced(NamedTuple):
+    """Halves of one transaction that stand one behind another in a queue of the half topic, and are meant for one queue."""
+
+    transaction: str
+    topic: str
+    topic_id: int
+    queue_id: int
+    first_log_offset: int
+    last_log_offset: int
+    first_half_offset: int
+    length: int
+    bytes: int
+    store_timestamp: int
+
+
+class HalvesCopied(NamedTuple):
+    """So many halves of a transaction, the next ones, are in their queues now."""
+
+    transaction: str
+    length: int
+
+
+class HalfRun(NamedTuple):
+    """Halves that stand one behind another in the half topic's queue of that number. Topic 0: it was deleted."""
+
+    topic_id: int
+    queue_id: int
+    first_log_offset: int
+    last_log_offset: int
+    first_half_offset: int
+    length: int
+    bytes: int
+
+    def part(self, begin: int, length: int) -> HalfRun:
+        """Some of them; their bytes are about right, and their log offsets those of all."""
+        return self._replace(first_half_offset=self.first_half_offset + begin, length=length, bytes=self.bytes * length // self.length)
+
+
+class Transaction:
+    """What is known of one."""
+
+    __slots__ = ("_at", "_before", "bytes", "copied", "count", "latest_at", "number", "runs", "sent")
+
+    def __init__(self) -> None:
+        self.runs: list[HalfRun] = []
+        self.sent: dict[QueueKey, int] = {}  # how many are meant for each queue
+        self.latest_at = 0  # ms
+        self.number = 0  # of the decision; 0: there is none yet
+        self.copied = 0
+        self.count = 0
+        self.bytes = 0
+        # The run in which the next one to copy stands, and how many halves there are before it.
+        self._at = 0
+        self._before = 0
+
+    @property
+    def first_log_offset(self) -> int:
+        """Where the next of them stands that is neither copied nor rolled back, or one before it."""
+        return self.runs[self._at].first_log_offset
+
+    @property
+    def last_log_offset(self) -> int:
+        """Where the last of them stands."""
+        return self.runs[-1].last_log_offset
+
+    @property
+    def dropped(self) -> int:
+        """How many are meant for a topic that was deleted since."""
+        return sum(run.length for run in self.runs if run.topic_id == DELETED)
+
+    def add(self, run: HalfRun) -> int:
+        """More halves; returns the number of the run that they are in. Runs that go on with each other are one, however they came."""
+        key = QueueKey(run.topic_id, run.queue_id)
+        self.sent[key] = self.sent.get(key, 0) + run.length
+        self.count += run.length
+        self.bytes += run.bytes
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last[:2] == key and last.first_half_offset + last.length == run.first_half_offset:
+            length, size = last.length + run.length, last.bytes + run.bytes
+            self.runs[-1] = last._replace(last_log_offset=run.last_log_offset, length=length, bytes=size)
+        else:
+            self.runs.append(run)
+        return len(self.runs) - 1
+
+    def advance(self, count: int) -> bool:
+        """So many more are copied; returns whether that is all. Those whose topic was deleted are passed over."""
+        self.copied += count
+        while self._at < len(self.runs):
+            behind = self._before + self.runs[self._at].length
+            if self.copied < behind and self.runs[self._at].topic_id != DELETED:
+                return False
+            self.copied = max(self.copied, behind)
+            self._before = behind
+            self._at += 1
+        return True
+
+    def upcoming(self, most: int, most_bytes: int = 1 << 62) -> list[HalfRun]:
+        """The next ones to copy, in runs: at most so many, and about so many bytes, but at least one."""
+        found: list[HalfRun] = []
+        begin = self.copied - self._before
+        for run in self.runs[self._at :]:
+            if run.topic_id == DELETED or most <= 0 or (found and most_bytes <= 0):
+                break
+            fitting = most_bytes * run.length // max(1, run.bytes)
+            count = min(run.length - begin, most, max(1, fitting))
+            found.append(run.part(begin, count))
+            most -= count
+            most_bytes -= found[-1].bytes
+            if begin + count < run.length:
+                break
+            begin = 0
+        return found
+
+    def find_place(self) -> None:
+        """Where the next one to copy stands, from the runs that there are and how many are copied."""
+        self._at = self._before = 0
+        self.advance(0)
+
+    def drop_topic(self, topic_id: int) -> set[int]:
+        """A topic is deleted; returns the numbers of the runs that were meant for it."""
+        changed = {number for number, run in enumerate(self.runs) if run.topic_id == topic_id}
+        for number in changed:
+            self.runs[number] = self.runs[number]._replace(topic_id=DELETED)
+        self.sent = {key: count for key, count in self.sent.items() if key.topic_id != topic_id}
+        return changed
+
+    def copy(self) -> Transaction:
+        """As it is now."""
+        other = Transaction()
+        other.runs, other.sent = self.runs.copy(), self.sent.copy()
+        other.latest_at, other.number, other.copied = self.latest_at, self.number, self.copied
+        other.count, other.bytes, other._at, other._before = self.count, self.bytes, self._at, self._before
+        return other

@@ -1,0 +1,64 @@
+"""How far the batches of queries are decided. It is kept for ever: a batch is not taken twice, however late its driver asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from litemq.proto.control_pb2 import Control, Row, SinkRow
+
+if TYPE_CHECKING:
+    from litemq.storage.state.delivery import PlacedRecord, Touch
+
+__all__ = ["Sinks"]
+
+
+class Sinks:
+    """The last decided batch of each query."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, int] = {}
+
+    def committed(self, query: str) -> int:
+        """The last batch of a query that was decided; -1: none."""
+        return self._committed.get(query, -1)
+
+    def apply(self, control: Control) -> list[Touch]:
+        """Take in a change."""
+        if not control.HasField("sink_committed"):
+            return []
+        query = control.sink_committed.query
+        self._committed[query] = max(control.sink_committed.batch, self.committed(query))
+        return [("sink", query)]
+
+    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002  batches are decided by control records
+        """Nothing."""
+        return []
+
+    def row(self, touch: Touch) -> Row | None:
+        """The row that a touch names."""
+        match touch:
+            case ("sink", str(query)):
+                return self._row(query)
+            case _:
+                return None
+
+    def rows(self) -> Iterator[Row]:
+        """All of it, in one order."""
+        return map(self._row, sorted(self._committed))
+
+    def put(self, row: Row) -> bool:
+        """Take in a row of a snapshot."""
+        if not row.HasField("sink"):
+            return False
+        self._committed[row.sink.query] = row.sink.committed_batch
+        return True
+
+    def copy(self) -> Sinks:
+        """As it is now."""
+        other = Sinks()
+        other._committed = dict(self._committed)
+        return other
+
+    def _row(self, query: str) -> Row:
+        return Row(sink=SinkRow(query=query, committed_batch=self._committed[query]))
