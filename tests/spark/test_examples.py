@@ -22,10 +22,17 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "spark"
 PICTURES: Final = "drawing is a dependency of developers: pip install matplotlib"
 
 
+def create(servers: Servers, topic: str) -> None:
+    """What ``litemq up`` does by itself."""
+    with litemq.Client(servers.url) as mq:
+        mq.admin.create_topic(topic)
+
+
 def test_the_notebook(spark: SparkSession, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason=PICTURES)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("LITEMQ_URL", servers.url)
+    create(servers, "notebook-orders")
     names: dict[str, Any] = {}
     for cell in json.loads((EXAMPLES / "orders.ipynb").read_text())["cells"]:
         if cell["cell_type"] == "code":
@@ -45,17 +52,18 @@ def test_the_declarative_pipeline(servers: Servers, tmp_path: Path) -> None:
             copy = tmp_path / path.relative_to(EXAMPLES)
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(path.read_text().replace("file:///tmp/litemq-pipeline", (tmp_path / "storage").as_uri()))
+    create(servers, "pipeline-orders")
     spent: Counter[str] = Counter()
     for first in (1, 101):
         with litemq.Client(servers.url) as mq:
             for number in range(first, first + 100):
-                order = {"id": number, "customer": f"c-{number % 3}", "amount": number}
-                mq.send("pipeline-orders", json.dumps(order).encode())
-                spent[order["customer"]] += number  # type: ignore[index]
+                customer = f"c-{number % 3}"
+                mq.send("pipeline-orders", json.dumps({"id": number, "customer": customer, "amount": number}))
+                spent[customer] += number
         run = subprocess.run(
-            [Path(sys.executable).with_name("spark-pipelines"), "run"],
+            [Path(sys.executable).with_name("spark-pipelines"), "run", "--conf", "spark.sql.catalogImplementation=hive"],
             cwd=tmp_path / "pipeline",
-            env=spark_environment(LITEMQ_URL=servers.url, SPARK_CONNECT_MODE_ENABLED="", SPARK_LOCAL_DIRS=str(tmp_path / "local")),
+            env=spark_environment(LITEMQ_URL=servers.url, SPARK_LOCAL_DIRS=str(tmp_path / "local")),
             capture_output=True,
             text=True,
             check=False,

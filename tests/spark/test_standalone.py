@@ -31,9 +31,7 @@ def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster
 def fill(servers: Servers, topic: str, count: int) -> None:
     with litemq.Client(servers.url) as mq:
         mq.admin.create_topic(topic, queues=4)
-        for number in range(count):
-            mq.send_nowait(topic, b"%d" % number)
-        mq.flush()
+        mq.send_batch(topic, [b"%d" % number for number in range(count)])
 
 
 def wait_until(url: str, topic: str, count: int, driver: SparkProcess) -> None:
