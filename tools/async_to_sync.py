@@ -35,6 +35,7 @@ from typing import Any, Literal, Self
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
+from litemq.client.archive_backend import ArchiveFact
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
@@ -53,7 +54,7 @@ from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
-from litemq.types import Priorities, WhenFull
+from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 

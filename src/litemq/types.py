@@ -18,6 +18,8 @@ __all__ = [
     "MOST_DELAY_MS",
     "PRIORITY_CLASSES",
     "SYSTEM_PREFIXES",
+    "Archived",
+    "ArchivedChoice",
     "BodyCodec",
     "ConsumerFacts",
     "DeadReason",
@@ -38,6 +40,7 @@ __all__ = [
 
 DEFAULT_PRIORITY: Final = 128
 Priorities = Literal["none", "strict", "weighted"]  # of a topic; under leases the highest class first, or each its share
+ArchivedChoice = Literal["no", "block", "drop-with-record"]  # of a topic; whether retention waits for its archive, and for how long
 WhenFull = Literal["reject", "dead_letter"]  # what becomes of a message to a queue with too many
 PRIORITY_CLASSES: Final = 8  # of 32 priorities each; a topic that has them has as many queue ids for each queue
 
@@ -93,6 +96,14 @@ class DeadReason(IntEnum):
     QUEUE_FULL = 3
     CONSUME_ERROR = 4
     FILTERED = 5
+
+
+class Archived(IntEnum):
+    """Whether retention waits for a topic's archive: not at all, until it has come, or for a time."""
+
+    NO = 0
+    BLOCK = 1
+    DROP_WITH_RECORD = 2
 
 
 class BodyCodec(IntEnum):

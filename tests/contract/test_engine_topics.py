@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from litemq import OutgoingMessage
+from litemq.client.archive_backend import ArchivedQueue
 from litemq.client.topic_settings import TopicSettings
 from litemq.errors import InvalidArgumentError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.types import is_system_name
@@ -60,6 +61,33 @@ async def test_settings_of_a_topic(engine: Engine, topic: str) -> None:
             await mq.admin.alter_topic(f"{topic}-plain", priorities="weighted")
         with pytest.raises(InvalidArgumentError, match="nothing to change"):
             await mq.admin.alter_topic(topic)
+
+
+@capability("A topic's archive: told of, described, moved; retention waits for it")
+async def test_an_archive(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        made = await mq.admin.create_topic(topic, queues=1, archived="drop-with-record", archive_wait=3600)
+        assert made.settings == TopicSettings(archived="drop-with-record", archive_wait_ms=3_600_000)
+        altered = await mq.admin.alter_topic(topic, archived="block", archive_wait=0)
+        assert altered.settings == TopicSettings(archived="block")
+        with pytest.raises(InvalidArgumentError, match="choose one of no, block, drop-with-record"):
+            await mq.admin.alter_topic(topic, archived="drop")  # type: ignore[arg-type]
+        await mq.send_batch(topic, [b"x"] * 5)
+        assert (await mq.admin.describe_archive(topic)).location == ""
+        with pytest.raises(InvalidArgumentError, match="no archive"):
+            await mq.admin.move_archive(topic, "/elsewhere")
+        broker = made.queues[0].broker
+        await mq.admin.archived_through(topic, "/table", {(broker, 0): 3})
+        fact = await mq.admin.describe_archive(topic)
+        assert (fact.location, fact.queues) == ("/table", (ArchivedQueue(broker, 0, 0, 3),))
+        with pytest.raises(InvalidArgumentError, match="archived in /table already"):
+            await mq.admin.archived_through(topic, "/other", {(broker, 0): 4})
+        with pytest.raises(InvalidArgumentError, match="no broker nobody"):
+            await mq.admin.archived_through(topic, "/table", {("nobody", 0): 4})
+        moved = await mq.admin.move_archive(topic, "/other")
+        assert (moved.location, moved.queues) == ("/other", fact.queues)
+        await mq.admin.archived_through(topic, "/new", {(broker, 0): 1}, replace=True)
+        assert (await mq.admin.describe_archive(topic)).queues == (ArchivedQueue(broker, 0, 0, 1),)
 
 
 @capability("Delete a topic, and create it again, empty")

@@ -9,8 +9,7 @@ from typing import Final
 
 from litemq.broker.alarms import Alarms
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, InvalidArgumentError, LiteMQError
-from litemq.proto.control_pb2 import Control, HalvesSkipped
+from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.storage.state import QueueKey
 from litemq.storage.store import DecidedHalves, Store
 
@@ -67,32 +66,30 @@ class Copying:
 
     async def copy_all(self) -> int:
         """Copy all that is decided; returns how many messages that were."""
-        copied = 0
+        copied, store = 0, self._store
+        halves = store.state.delivery.halves
         async with self._turn:
-            store = self._store
-            while not self._closed and store.state.delivery.halves.first_decided is not None:
+            while not self._closed and halves.first_decided is not None:
+                keys = halves.decided_queues()
                 await store.confirmed(store.log_end)  # the decision first
                 copied += await self._copy_confirmed()
+                # Retention, too, copies what it is about to take: whoever waits for these queues looks again.
+                self._grown(keys, store.log_end)
+                self._held()
         return copied
 
     async def _copy_confirmed(self) -> int:
         """Copy what is safe, and was decided."""
         copied, store = 0, self._store
         while not self._closed:
-            try:
-                decided = await self._read()
-            except CorruptStoreError as error:
-                self._skip(str(error))
-                continue
+            decided = await self._read()
             if decided is None:
                 break
             try:
-                appended = store.append_committed(decided, self._clock.wall_ms())
-            except InvalidArgumentError:
-                end = store.log_end  # retention was faster, or the topic is gone: whoever waits there looks again
-            else:
+                end = store.append_committed(decided, self._clock.wall_ms()).end
                 copied += decided.length
-                end = appended.end
+            except InvalidArgumentError:
+                end = store.log_end  # retention was faster, or the topic is gone
             self._grown(decided.keys, end)
             self._held()
             if end - store.confirm_offset > _MOST_UNCONFIRMED:
@@ -110,10 +107,3 @@ class Copying:
         if store.is_hot(known.first_log_offset):
             return store.read_decided(_BYTES_AT_ONCE)
         return await asyncio.get_running_loop().run_in_executor(None, store.read_decided, _BYTES_AT_ONCE)
-
-    def _skip(self, reason: str) -> None:
-        """One that cannot be read does not hold up the others; the log says that it is left out."""
-        name = self._store.state.delivery.halves.first_decided
-        if name is not None:
-            _LOG.error("a committed record of transaction %r cannot be read, and is left out: %s", name, reason)
-            self._store.append_control(Control(halves_skipped=HalvesSkipped(transaction=name, count=1, reason=reason)))

@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.archives import ArchiveRequests
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
@@ -26,7 +27,7 @@ from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
 from litemq.broker.letters import Letters
 from litemq.broker.parsing import parse as _parse
-from litemq.broker.pulling import Pulling, range_of
+from litemq.broker.pulling import Pulling, full_range_of
 from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
@@ -131,6 +132,7 @@ class Broker:
             **why_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
+            **ArchiveRequests(store, clock, self._topic).handlers,
             **self._transactions.handlers,
             **LeaseRequests(self._leasing, self.groups, self._limits, self._topic, self._visitors).handlers,
         }
@@ -340,7 +342,7 @@ class Broker:
         ranges = []
         for queue_id in range(topic.queues):
             key = QueueKey(topic.topic_id, queue_id)
-            ranges.append(range_of(self._store, key))
+            ranges.append(full_range_of(self._store, key))
             ranges[-1].confirmed = self._store.confirmed_next(key)
         return TopicAnswer(
             topic=topic.name, queues=ranges, settings=told_settings(topic), topic_id=topic.topic_id, created_at=topic.created_at

@@ -28,8 +28,9 @@ def queue_statistics(state: State, group: str, key: QueueKey, now: int) -> Queue
     """How a group stands in a queue at a time (ms)."""
     progress = state.delivery.progress
     committed = progress.offsets.get((group, key), -1)
-    least, following = state.least.get(key, 0), state.next.get(key, 0)
-    begin = max(committed, least)  # what retention took is no lag
+    following = state.next.get(key, 0)
+    # What retention took is no lag, unless an archive has it.
+    begin = state.least.get(key, 0) if committed < 0 else max(committed, state.earliest(key))
     queue = progress.of_queue(group, key) or _NOTHING
     undone = queue.done.without(begin, following)
     lag = sum(end - first for first, end in undone)

@@ -84,8 +84,10 @@ class Giving:
         if offset < least:  # retention was faster
             self._tick.done(key, offset, least)
             stock.skipped_to(least)
+            hint = ". The topic's archive has older ones, which leases do not give out: read them in queue mode, or with a reader"
             granted.trouble = OffsetExpiredError(
                 f"offsets {offset} … {least - 1} of queue {key.queue_id} are gone: retention took them before group {self._group!r}"
+                + (hint if self._store.state.earliest(key) < least else "")
             )
             return None
         before = len(granted.counts)

@@ -177,7 +177,7 @@ class GroupAdmin:
             raise InvalidArgumentError(f"queue {wrong[0]}: topic {topic.name!r} has {topic.queues}")
         state = self._store.state
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in sorted(set(queue_ids)) or range(topic.queues)]
-        return [(key, self._groups.committed(group, key), state.least.get(key, 0), state.next.get(key, 0)) for key in keys]
+        return [(key, self._groups.committed(group, key), state.earliest(key), state.next.get(key, 0)) for key in keys]
 
     def _busy(self, group: str, topic: TopicFacts) -> tuple[int, int]:
         membership = self._groups.members(Place(group, topic.topic_id))

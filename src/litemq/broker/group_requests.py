@@ -8,7 +8,7 @@ from litemq.broker.caller import Caller
 from litemq.broker.groups import Groups, Place
 from litemq.broker.membership import Member, Membership
 from litemq.broker.parsing import parse
-from litemq.broker.pulling import range_of
+from litemq.broker.pulling import full_range_of
 from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -81,7 +81,7 @@ class GroupRequests:
         queues = []
         for key, generation in membership.assigned(member.name):
             is_retry = key.topic_id != topic.topic_id
-            queue_range = range_of(self._store, key)
+            queue_range = full_range_of(self._store, key)
             if is_retry:
                 queue_range.queue_id = 0
             queues.append(

@@ -34,7 +34,7 @@ from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["Pulling", "range_of"]
+__all__ = ["Pulling", "full_range_of", "range_of"]
 
 _RETRY_AFTER_MS: Final = 100
 _LOG = logging.getLogger(__name__)
@@ -291,6 +291,14 @@ class Pulling:
 
 def _scan_of(pull: _Pull, wanted: Filter) -> Scan:
     return Scan(pull.key, pull.offset, wanted, pull.max_messages, pull.max_bytes)
+
+
+def full_range_of(store: Store, key: QueueKey) -> QueueRange:
+    """The same, with where the topic's archive begins if that has what is gone here: for those who are told once, not with each pull."""
+    told, earliest = range_of(store, key), store.state.earliest(key)
+    if earliest < told.least:
+        told.archived_from = earliest
+    return told
 
 
 def range_of(store: Store, key: QueueKey) -> QueueRange:

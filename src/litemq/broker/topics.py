@@ -9,7 +9,7 @@ from litemq.proto.control_pb2 import Control, TopicChanged
 from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
 from litemq.storage.state import TopicFacts, TopicSettings
-from litemq.types import PRIORITY_CLASSES
+from litemq.types import PRIORITY_CLASSES, Archived
 
 __all__ = ["altered", "change_of", "check_same", "queue_ids_of", "settings_of", "told_settings"]
 
@@ -48,6 +48,8 @@ def altered(topic: TopicFacts, request: AlterTopicRequest) -> TopicFacts:
     named = {name: getattr(request, name) for name in TopicSettings._fields if name != "has_priorities" and request.HasField(name)}
     if named.get("weighted_priorities") and not topic.has_priorities:
         raise InvalidArgumentError(f"topic {topic.name!r} has no priorities, and gets none any more: create another one with priorities")
+    if named.get("archived") == Archived.NO:
+        named.setdefault("archive_wait_ms", 0)
     return topic._replace(**_checked(topic.settings._replace(**named))._asdict())
 
 
@@ -63,6 +65,14 @@ def _checked(settings: TopicSettings) -> TopicSettings:
         raise InvalidArgumentError(f"max_backlog={settings.max_backlog}: choose 0 (the broker's default) … {_MOST_BACKLOG}")
     if settings.weighted_priorities and not settings.has_priorities:
         raise InvalidArgumentError("weighted priorities for a topic without priorities: ask for both")
+    if settings.archived not in tuple(Archived):
+        raise InvalidArgumentError(f"archived={settings.archived}: choose 0 (no), 1 (block) or 2 (drop-with-record)")
+    if not 0 <= settings.archive_wait_ms <= _MOST_TTL_MS:
+        raise InvalidArgumentError(f"archive_wait_ms={settings.archive_wait_ms}: choose 0 (the broker's default) … {_MOST_TTL_MS}")
+    if settings.archive_wait_ms and settings.archived != Archived.DROP_WITH_RECORD:
+        raise InvalidArgumentError(
+            "archive_wait is for archived='drop-with-record' alone: no waits not at all, block until the archive has come"
+        )
     return settings
 
 

@@ -27,7 +27,6 @@ from litemq.errors import (
     InvalidArgumentError,
     LiteMQError,
     OverloadedError,
-    SequenceGapError,
     TransactionRefusedError,
 )
 from litemq.net.frame import Frame
@@ -42,7 +41,7 @@ from litemq.proto.wire_pb2 import (
     SendHalvesRequest,
     SinkAnswer,
 )
-from litemq.storage.half_batches import rollbacks_of
+from litemq.storage.half_batches import check_first, rollbacks_of
 from litemq.storage.state import QueueKey, State, TopicFacts
 from litemq.storage.state.halves import Halves, sink_transaction
 from litemq.storage.store import Store
@@ -121,7 +120,7 @@ class Transactions:
         transaction = sink_transaction(attempt.query, attempt.batch, attempt.partition, attempt.attempt)
         sent = self._halves.sent(transaction, key)
         if first > sent:
-            raise self._gap(transaction, first, sent)
+            check_first(self._store.state, transaction, key, first)
         count = int(claims.starts.size)
         if first + count > sent:
             records = records[int(claims.starts[sent - first]) :]  # those before it came with an earlier try of the request
@@ -139,14 +138,6 @@ class Transactions:
             raise TransactionRefusedError(
                 f"batch {attempt.batch} of {attempt.query!r} takes no more records: batch {committed} is decided. This try comes too late"
             )
-
-    def _gap(self, transaction: str, first: int, sent: int) -> LiteMQError:
-        if self._halves.get(transaction) is None:
-            return TransactionRefusedError(
-                f"transaction {transaction!r} has no records here, though {first} were sent before: they were rolled back, because the batch was "
-                f"aborted, or nobody decided it in time. Write it anew, as another try"
-            )
-        return SequenceGapError(f"record {first} of transaction {transaction!r}: {sent} comes before it and is missing", sent)
 
     def _check_room(self, topic: TopicFacts, key: QueueKey, transaction: str, size: int, due: int) -> None:
         self._backlog.check(topic, key.queue_id)

@@ -1,8 +1,9 @@
-"""``litemq topic``: create, delete, list and describe topics."""
+"""``litemq topic``: create, delete, list and describe topics, and their archives."""
 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,10 +11,11 @@ import typer
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_rows, write_value
-from litemq.types import Priorities, WhenFull
+from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
+    from litemq.client.archive_backend import ArchiveFact
     from litemq.client.backend import TopicFact
 
 __all__ = ["app"]
@@ -24,11 +26,15 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.",
 Ttl = Annotated[
     float | None, typer.Option("--ttl", min=0, help="Seconds that messages are worth which name no time; 0: they stay.", show_default=False)
 ]
+ArchiveWait = Annotated[
+    float | None,
+    typer.Option("--archive-wait", min=0, help="With drop-with-record: seconds that retention waits for the archive.", show_default=False),
+]
 
 
 @app.callback()
 def topic() -> None:
-    """Create, delete, list and describe topics."""
+    """Create, delete, list and describe topics, and their archives."""
 
 
 @app.command("create")
@@ -42,6 +48,10 @@ def create(
     ttl: Ttl = None,
     max_backlog: Annotated[int, typer.Option("--max-backlog", min=0, help="Messages of a queue that may wait; 0: the default.")] = 0,
     when_full: Annotated[WhenFull, typer.Option("--when-full", help="What becomes of a message that is over it.")] = "reject",
+    archived: Annotated[
+        ArchivedChoice, typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.")
+    ] = "no",
+    archive_wait: ArchiveWait = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -57,6 +67,8 @@ def create(
             ttl=ttl,
             max_backlog=max_backlog,
             when_full=when_full,
+            archived=archived,
+            archive_wait=archive_wait,
         )
 
     _show(with_client(url, config, use), output)
@@ -76,6 +88,11 @@ def alter(
         Literal["strict", "weighted"] | None,
         typer.Option("--priorities", help="Under leases: the highest first, or each its share.", show_default=False),
     ] = None,
+    archived: Annotated[
+        ArchivedChoice | None,
+        typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.", show_default=False),
+    ] = None,
+    archive_wait: ArchiveWait = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -89,9 +106,50 @@ def alter(
             max_backlog=max_backlog,
             when_full=when_full,
             priorities=priorities,
+            archived=archived,
+            archive_wait=archive_wait,
         )
 
     _show(with_client(url, config, use), output)
+
+
+@app.command("archive")
+def archive(
+    name: Topic,
+    moved_to: Annotated[
+        str, typer.Option("--moved-to", metavar="LOCATION", help="Say that the archive is there by now.", show_default=False)
+    ] = "",
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Show where a topic's archive is, and how far it has come."""
+
+    async def use(mq: AsyncClient) -> tuple[ArchiveFact, TopicFact]:
+        fact = await (mq.admin.move_archive(name, moved_to) if moved_to else mq.admin.describe_archive(name))
+        return fact, await mq.admin.describe_topic(name)
+
+    fact, described = with_client(url, config, use)
+    ends = {(one.broker, one.queue_id): one.next for one in described.queues}
+    rows = [
+        {
+            "broker": one.broker,
+            "queue": one.queue_id,
+            "from": one.begin,
+            "to": one.next,
+            "behind": ends.get((one.broker, one.queue_id), one.next) - one.next,
+        }
+        for one in fact.queues
+    ]
+    heard = datetime.fromtimestamp(fact.reported_at / 1000, UTC).isoformat(timespec="seconds") if fact.reported_at else "-"
+    if output is not OutputFormat.TABLE:
+        write_value({"topic": name, "location": fact.location, "heard of": heard, "queues": rows}, output)
+        return
+    if not fact.location:
+        sys.stdout.write(f"topic {name}: nobody has told of an archive yet\n")
+        return
+    sys.stdout.write(f"topic {name}: archived in {fact.location}, last heard of at {heard}\n\n")
+    write_rows(rows, ["broker", "queue", "from", "to", "behind"], output, none="It has nothing yet.")
 
 
 @app.command("delete")
@@ -165,4 +223,8 @@ def _settings(fact: TopicFact) -> str:
         said.append(f"at most {chosen.max_backlog} waiting")
     if chosen.when_full != "reject":
         said.append("more goes to the dead letters")
+    if chosen.archived != "no":
+        said.append(f"archived: {chosen.archived}")
+    if chosen.archive_wait_ms:
+        said.append(f"waits {chosen.archive_wait_ms / 1000:g} s for its archive")
     return "".join(f", {each}" for each in said)

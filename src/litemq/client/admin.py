@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from litemq.client.archive_backend import ArchivedQueue, ArchiveFact
 from litemq.client.backend import Backend, BrokerFact, TopicFact, WhyFact
 from litemq.client.config import ClientConfig
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
@@ -15,7 +16,7 @@ from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
 from litemq.client.topic_settings import changes_from, settings_from
 from litemq.errors import InvalidArgumentError
-from litemq.types import Priorities, WhenFull, check_name, check_readable
+from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
 
 __all__ = ["AsyncAdmin"]
 
@@ -41,13 +42,17 @@ class AsyncAdmin:
         ttl: float | timedelta | None = None,
         max_backlog: int = 0,
         when_full: WhenFull = "reject",
+        archived: ArchivedChoice = "no",
+        archive_wait: float | timedelta | None = None,
     ) -> TopicFact:
         """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
 
         With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
         ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
+        ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
+        ``archive_wait`` seconds old ("drop-with-record").
         """
-        settings = settings_from(priorities, ttl, max_backlog, when_full)
+        settings = settings_from(priorities, ttl, max_backlog, when_full, archived, archive_wait)
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
         return await self._backend.create_topic(check_name(topic), queues, brokers, settings)
@@ -60,9 +65,12 @@ class AsyncAdmin:
         ttl: float | timedelta | None = None,
         max_backlog: int | None = None,
         when_full: WhenFull | None = None,
+        archived: ArchivedChoice | None = None,
+        archive_wait: float | timedelta | None = None,
     ) -> TopicFact:
         """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
-        return await self._backend.alter_topic(check_name(topic), changes_from(priorities, ttl, max_backlog, when_full))
+        changes = changes_from(priorities, ttl, max_backlog, when_full, archived, archive_wait)
+        return await self._backend.alter_topic(check_name(topic), changes)
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic and all its messages, on every broker."""
@@ -108,6 +116,29 @@ class AsyncAdmin:
             (queue.broker, queue.queue_id): await self._backend.offset_at_time(queue.broker, topic, queue.queue_id, at)
             for queue in fact.queues
         }
+
+    # Archives -----------------------------------------------------------------------------------------------------------------
+
+    async def archived_through(self, topic: str, location: str, offsets: Mapping[tuple[str, int], int], *, replace: bool = False) -> None:
+        """Say that an archive has everything of these queues, as (broker, number), below these offsets, and that its own commit is done.
+
+        ``location`` is where readers find it. Offsets only rise, and saying them again changes nothing. A topic has one archive: another
+        one is refused, unless it is to ``replace`` what was known.
+        """
+        queues = [ArchivedQueue(broker, queue_id, -1, offset) for (broker, queue_id), offset in sorted(offsets.items())]
+        await self._backend.archives.report(check_name(topic), location, queues, replaces=replace)
+
+    async def describe_archive(self, topic: str) -> ArchiveFact:
+        """Where a topic's archive is, and how far it has come; without a location, nobody has told of one."""
+        return await self._backend.archives.describe(check_name(topic))
+
+    async def move_archive(self, topic: str, location: str) -> ArchiveFact:
+        """Say that a topic's archive is elsewhere by now, with everything that it had."""
+        known = await self.describe_archive(topic)
+        if not known.location:
+            raise InvalidArgumentError(f"topic {topic!r} has no archive that could be moved")
+        await self._backend.archives.report(topic, location, known.queues, replaces=True)
+        return await self.describe_archive(topic)
 
     # Groups -------------------------------------------------------------------------------------------------------------------
 

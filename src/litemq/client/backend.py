@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from litemq.client.archive_backend import ArchiveBackend
 from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.messages import SendReceipt
@@ -44,6 +45,7 @@ class QueueFact(NamedTuple):
     committed: int = -1
     is_retry: bool = False  # the group's own queue, of messages that are tried again
     generation: int = 0  # of a member's ownership
+    earliest: int = -1  # the oldest offset that can be read, from the topic's archive where it is below ``least``
 
     @property
     def key(self) -> tuple[str, int, bool]:
@@ -289,6 +291,11 @@ class Backend(Protocol):
     @property
     def dead_letters(self) -> DeadLetterBackend:
         """What has died."""
+        ...
+
+    @property
+    def archives(self) -> ArchiveBackend:
+        """What is kept elsewhere, too."""
         ...
 
     async def why(self, topic: str, message_id: str, group: str) -> list[WhyFact]:

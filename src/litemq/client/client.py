@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
 from litemq.client.app import SyncApp
+from litemq.client.archive_backend import ArchiveFact
 from litemq.client.async_client import AsyncClient
 from litemq.client.backend import BrokerFact, TopicFact, WhyFact
 from litemq.client.changed_letters import Transform
@@ -34,7 +35,7 @@ from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
 from litemq.errors import LiteMQError
-from litemq.types import Priorities, WhenFull
+from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 __all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
 
@@ -318,14 +319,26 @@ class Admin:
         ttl: float | timedelta | None = None,
         max_backlog: int = 0,
         when_full: WhenFull = "reject",
+        archived: ArchivedChoice = "no",
+        archive_wait: float | timedelta | None = None,
     ) -> TopicFact:
         """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
 
         With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
-        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next."""
+        ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
+        ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
+        ``archive_wait`` seconds old ("drop-with-record")."""
         return self._thread.run(
             self._wrapped.create_topic(
-                topic, queues=queues, brokers=brokers, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full
+                topic,
+                queues=queues,
+                brokers=brokers,
+                priorities=priorities,
+                ttl=ttl,
+                max_backlog=max_backlog,
+                when_full=when_full,
+                archived=archived,
+                archive_wait=archive_wait,
             )
         )
 
@@ -337,10 +350,20 @@ class Admin:
         ttl: float | timedelta | None = None,
         max_backlog: int | None = None,
         when_full: WhenFull | None = None,
+        archived: ArchivedChoice | None = None,
+        archive_wait: float | timedelta | None = None,
     ) -> TopicFact:
         """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
         return self._thread.run(
-            self._wrapped.alter_topic(topic, priorities=priorities, ttl=ttl, max_backlog=max_backlog, when_full=when_full)
+            self._wrapped.alter_topic(
+                topic,
+                priorities=priorities,
+                ttl=ttl,
+                max_backlog=max_backlog,
+                when_full=when_full,
+                archived=archived,
+                archive_wait=archive_wait,
+            )
         )
 
     def delete_topic(self, topic: str) -> None:
@@ -371,6 +394,21 @@ class Admin:
     def offset_at_time(self, topic: str, moment: datetime) -> dict[tuple[str, int], int]:
         """For each queue, as (broker, number), the first offset that was stored at this moment or later."""
         return self._thread.run(self._wrapped.offset_at_time(topic, moment))
+
+    def archived_through(self, topic: str, location: str, offsets: Mapping[tuple[str, int], int], *, replace: bool = False) -> None:
+        """Say that an archive has everything of these queues, as (broker, number), below these offsets, and that its own commit is done.
+
+        ``location`` is where readers find it. Offsets only rise, and saying them again changes nothing. A topic has one archive: another
+        one is refused, unless it is to ``replace`` what was known."""
+        self._thread.run(self._wrapped.archived_through(topic, location, offsets, replace=replace))
+
+    def describe_archive(self, topic: str) -> ArchiveFact:
+        """Where a topic's archive is, and how far it has come; without a location, nobody has told of one."""
+        return self._thread.run(self._wrapped.describe_archive(topic))
+
+    def move_archive(self, topic: str, location: str) -> ArchiveFact:
+        """Say that a topic's archive is elsewhere by now, with everything that it had."""
+        return self._thread.run(self._wrapped.move_archive(topic, location))
 
     def groups(self) -> list[GroupSummary]:
         """All groups, with what they have left to do."""

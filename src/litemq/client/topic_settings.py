@@ -9,11 +9,13 @@ from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import AlterTopicRequest
 from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
-from litemq.types import Priorities, WhenFull
+from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 __all__ = ["TopicChanges", "TopicSettings", "changes_from", "settings_from"]
 
 _MOST_BACKLOG: Final = 1 << 40
+# As brokers number them.
+_ARCHIVED: Final[tuple[ArchivedChoice, ...]] = get_args(ArchivedChoice)
 
 
 class TopicSettings(NamedTuple):
@@ -23,6 +25,8 @@ class TopicSettings(NamedTuple):
     ttl_ms: int = 0  # of messages that name none; 0: they stay
     max_backlog: int = 0  # messages of a queue behind the slowest group
     when_full: WhenFull = "reject"  # what becomes of a message that is over it
+    archived: ArchivedChoice = "no"  # whether retention waits for the topic's archive
+    archive_wait_ms: int = 0  # with "drop-with-record": how old what is not archived gets, at least
 
     @classmethod
     def of(cls, told: ToldSettings) -> TopicSettings:
@@ -30,7 +34,14 @@ class TopicSettings(NamedTuple):
         priorities: Priorities = "none"
         if told.has_priorities:
             priorities = "weighted" if told.weighted_priorities else "strict"
-        return cls(priorities, told.ttl_ms, told.max_backlog, "dead_letter" if told.backlog_dead_letters else "reject")
+        return cls(
+            priorities,
+            told.ttl_ms,
+            told.max_backlog,
+            "dead_letter" if told.backlog_dead_letters else "reject",
+            _ARCHIVED[told.archived],
+            told.archive_wait_ms,
+        )
 
     def told(self) -> ToldSettings:
         """As a broker is told them."""
@@ -40,6 +51,8 @@ class TopicSettings(NamedTuple):
             ttl_ms=self.ttl_ms,
             max_backlog=self.max_backlog,
             backlog_dead_letters=self.when_full == "dead_letter",
+            archived=_ARCHIVED.index(self.archived),
+            archive_wait_ms=self.archive_wait_ms,
         )
 
 
@@ -50,6 +63,8 @@ class TopicChanges(NamedTuple):
     ttl_ms: int | None = None
     max_backlog: int | None = None
     when_full: WhenFull | None = None
+    archived: ArchivedChoice | None = None
+    archive_wait_ms: int | None = None
 
     def told(self, topic: str) -> AlterTopicRequest:
         """As a broker is told them."""
@@ -59,6 +74,8 @@ class TopicChanges(NamedTuple):
             ttl_ms=self.ttl_ms,
             max_backlog=self.max_backlog,
             backlog_dead_letters=None if self.when_full is None else self.when_full == "dead_letter",
+            archived=None if self.archived is None else _ARCHIVED.index(self.archived),
+            archive_wait_ms=self.archive_wait_ms,
         )
 
 
@@ -67,12 +84,15 @@ def settings_from(
     ttl: float | timedelta | None,
     max_backlog: int,
     when_full: WhenFull,
+    archived: ArchivedChoice,
+    archive_wait: float | timedelta | None,
 ) -> TopicSettings:
     """What a caller asks for, or an error that says what may be asked for."""
     named: Priorities = ("strict" if priorities else "none") if isinstance(priorities, bool) else priorities
     _check("priorities", named, get_args(Priorities))
     _check("when_full", when_full, get_args(WhenFull))
-    return TopicSettings(named, _milliseconds(ttl), _backlog(max_backlog), when_full)
+    _check("archived", archived, _ARCHIVED)
+    return TopicSettings(named, _milliseconds(ttl), _backlog(max_backlog), when_full, archived, _milliseconds(archive_wait, "archive_wait"))
 
 
 def changes_from(
@@ -80,25 +100,33 @@ def changes_from(
     ttl: float | timedelta | None,
     max_backlog: int | None,
     when_full: WhenFull | None,
+    archived: ArchivedChoice | None,
+    archive_wait: float | timedelta | None,
 ) -> TopicChanges:
     """What a caller wants to be different, or an error that says what may be."""
     if priorities is not None:
         _check("priorities", priorities, ("strict", "weighted"))
     if when_full is not None:
         _check("when_full", when_full, get_args(WhenFull))
+    if archived is not None:
+        _check("archived", archived, _ARCHIVED)
     changes = TopicChanges(
         priorities,
         None if ttl is None else _milliseconds(ttl),
         None if max_backlog is None else _backlog(max_backlog),
         when_full,
+        archived,
+        None if archive_wait is None else _milliseconds(archive_wait, "archive_wait"),
     )
     if changes == TopicChanges():
-        raise InvalidArgumentError("nothing to change: name at least one of priorities, ttl, max_backlog and when_full")
+        raise InvalidArgumentError(
+            "nothing to change: name at least one of priorities, ttl, max_backlog, when_full, archived and archive_wait"
+        )
     return changes
 
 
-def _milliseconds(ttl: float | timedelta | None) -> int:
-    return 0 if ttl is None else round(seconds(ttl, "ttl") * 1000)
+def _milliseconds(value: float | timedelta | None, what: str = "ttl") -> int:
+    return 0 if value is None else round(seconds(value, what) * 1000)
 
 
 def _backlog(value: int) -> int:

@@ -71,14 +71,28 @@ class OffsetsCommitted(_message.Message):
     def __init__(self, offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ...) -> None: ...
 
 class RetentionCrossed(_message.Message):
-    __slots__ = ("log_start", "queues", "losses")
+    __slots__ = ("log_start", "queues", "losses", "unarchived")
     LOG_START_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
+    UNARCHIVED_FIELD_NUMBER: _ClassVar[int]
     log_start: int
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
     losses: _containers.RepeatedCompositeFieldContainer[GroupLoss]
-    def __init__(self, log_start: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., losses: _Optional[_Iterable[_Union[GroupLoss, _Mapping]]] = ...) -> None: ...
+    unarchived: _containers.RepeatedCompositeFieldContainer[ArchiveLoss]
+    def __init__(self, log_start: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., losses: _Optional[_Iterable[_Union[GroupLoss, _Mapping]]] = ..., unarchived: _Optional[_Iterable[_Union[ArchiveLoss, _Mapping]]] = ...) -> None: ...
+
+class ArchiveLoss(_message.Message):
+    __slots__ = ("topic_id", "queue_id", "from_offset", "to_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue_id: int
+    from_offset: int
+    to_offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
 
 class GroupLoss(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "from_offset", "to_offset")
@@ -213,7 +227,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "created_at")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "created_at")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +237,8 @@ class Topic(_message.Message):
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
@@ -233,8 +249,10 @@ class Topic(_message.Message):
     max_backlog: int
     backlog_dead_letters: bool
     weighted_priorities: bool
+    archived: int
+    archive_wait_ms: int
     created_at: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., created_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")
@@ -459,13 +477,17 @@ class SinkRow(_message.Message):
     def __init__(self, query: _Optional[str] = ..., committed_batch: _Optional[int] = ...) -> None: ...
 
 class ArchivedThrough(_message.Message):
-    __slots__ = ("topic_id", "location", "queues", "at")
+    __slots__ = ("topic_id", "location", "queues", "at", "replaces", "page")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     location: str
     queues: _containers.RepeatedCompositeFieldContainer[Queue]
     at: int
-    def __init__(self, topic_id: _Optional[int] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., at: _Optional[int] = ...) -> None: ...
+    replaces: bool
+    page: int
+    def __init__(self, topic_id: _Optional[int] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., at: _Optional[int] = ..., replaces: _Optional[bool] = ..., page: _Optional[int] = ...) -> None: ...

@@ -203,16 +203,18 @@ class PullAnswer(_message.Message):
     def __init__(self, next_offset: _Optional[int] = ..., range: _Optional[_Union[QueueRange, _Mapping]] = ..., damaged: _Optional[str] = ...) -> None: ...
 
 class QueueRange(_message.Message):
-    __slots__ = ("queue_id", "least", "next", "confirmed")
+    __slots__ = ("queue_id", "least", "next", "archived_from", "confirmed")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     LEAST_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FROM_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     least: int
     next: int
+    archived_from: int
     confirmed: int
-    def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ..., confirmed: _Optional[int] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., least: _Optional[int] = ..., next: _Optional[int] = ..., archived_from: _Optional[int] = ..., confirmed: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
     __slots__ = ("group", "topic", "member", "session_timeout_ms", "strategy", "zone", "held", "held_retry")
@@ -817,32 +819,40 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
     max_backlog: int
     backlog_dead_letters: bool
-    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+    archived: int
+    archive_wait_ms: int
+    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
     max_backlog: int
     backlog_dead_letters: bool
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ...) -> None: ...
+    archived: int
+    archive_wait_ms: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)
@@ -1035,21 +1045,35 @@ class SinkAnswer(_message.Message):
     def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ...) -> None: ...
 
 class ArchivedThroughRequest(_message.Message):
-    __slots__ = ("topic", "location", "queues")
+    __slots__ = ("topic", "location", "queues", "replaces")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     location: str
-    queues: _containers.RepeatedCompositeFieldContainer[QueueOffset]
-    def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ...) -> None: ...
+    queues: _containers.RepeatedCompositeFieldContainer[ArchivedQueue]
+    replaces: bool
+    def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., replaces: _Optional[bool] = ...) -> None: ...
+
+class ArchivedQueue(_message.Message):
+    __slots__ = ("queue_id", "begin", "next")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    begin: int
+    next: int
+    def __init__(self, queue_id: _Optional[int] = ..., begin: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
 
 class ArchiveAnswer(_message.Message):
-    __slots__ = ("location", "queues", "reported_at")
+    __slots__ = ("location", "queues", "reported_at", "topic_id")
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     REPORTED_AT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     location: str
-    queues: _containers.RepeatedCompositeFieldContainer[QueueOffset]
+    queues: _containers.RepeatedCompositeFieldContainer[ArchivedQueue]
     reported_at: int
-    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueOffset, _Mapping]]] = ..., reported_at: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...

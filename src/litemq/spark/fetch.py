@@ -95,6 +95,11 @@ class BrokerLinks(Links):
                     DataLossError(f"{span}: offset {at} was there once, and the broker no longer has it; it ends at {told.range.next}")
                 )
 
+    def sample(self, span: QueueSpan, max_bytes: int) -> tuple[memoryview, int]:
+        """The first records of a span, as many as fit, and their number."""
+        records = self.peer(span.broker).request(Opcode.PULL, _pull(span, span.begin, max_bytes)).attachment
+        return records, scan(records, limits=STORED_LIMITS).starts.size if records else 0
+
     def _recover(self, span: QueueSpan, at: int, error: LiteMQError, patience: Patience, losses: list[Loss] | None) -> int:
         """Where to go on after an error; raises where that makes no sense."""
         if isinstance(error, OffsetExpiredError | OffsetOutOfRangeError):

@@ -28,6 +28,8 @@ class StoreConfig:
     # What is older goes, and what is more than that; None: nothing goes for that reason.
     retention_ms: int | None = 72 * 3600 * 1000
     max_log_bytes: int | None = None
+    # What a topic's archive does not have yet gets this old at least, where the topic says that retention waits for it and not how long.
+    archive_wait_ms: int = 7 * 24 * 3600 * 1000
     # Dead letters are kept for so long, whatever becomes of their segments.
     dead_letter_retention_ms: int = 30 * 24 * 3600 * 1000
     # Of the disk: from here on the oldest segments go early, and from there on producers are refused.

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.clock import Clock
-from litemq.errors import CorruptStoreError, DiskFullError, OffsetOutOfRangeError, RecordFormatError
+from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
@@ -38,13 +38,26 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
+from litemq.storage.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
 from litemq.storage.events import numbered_events
 from litemq.storage.files import DISK, Disk
 from litemq.storage.finder import Finder
 from litemq.storage.flush import Told
-from litemq.storage.half_batches import DecidedHalves, check_first, check_upcoming, committed_batch, decision_of, half_batch, read_decided
+from litemq.storage.half_batches import (
+    DecidedHalves,
+    Upcoming,
+    check_first,
+    check_upcoming,
+    committed_batch,
+    decision_of,
+    half_batch,
+    read_halves,
+    rollbacks_of,
+    skip_of,
+    upcoming_halves,
+)
 from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
@@ -71,6 +84,7 @@ Longs = npt.NDArray[np.int64]
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
 _COLD_NICENESS: Final = 10
+_COPIED_AT_ONCE: Final = 4 << 20
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
@@ -124,6 +138,7 @@ class DiskStore:
             self.timers, timers_applied = self._open_timers()
             self._replay(as_of, self._files.projections.queues_applied, timers_applied, replayed)
             undo.pop_all()
+        self._archive_gate = ArchiveGate(self._log, self.state, clock, config.archive_wait_ms, self.read_entries)
         self._cold = ThreadPoolExecutor(_COLD_READERS, thread_name_prefix="litemq-cold-read", initializer=_give_way)
         self._checkpoint_at = self._retention_at = self._now()
         if config.checkpoint_interval_ms:
@@ -292,7 +307,23 @@ class DiskStore:
 
     def read_decided(self, most_bytes: int) -> DecidedHalves | None:
         """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""
-        return read_decided(self.state, self.read_queue, most_bytes)
+        while True:
+            with self._writing:
+                upcoming = upcoming_halves(self.state, most_bytes)
+            if upcoming is None:
+                return None
+            try:
+                return read_halves(upcoming, self.read_queue)
+            except CorruptStoreError as error:
+                self._leave_out(upcoming, error)
+
+    def _leave_out(self, upcoming: Upcoming, error: CorruptStoreError) -> None:
+        """A half that cannot be read does not hold up the others; the log says that it is left out."""
+        with self._writing:
+            now = upcoming_halves(self.state, 0)
+            if now is not None and (now.transaction, now.runs[0][:5]) == (upcoming.transaction, upcoming.runs[0][:5]):
+                _LOG.error("a committed record of transaction %r cannot be read, and is left out: %s", upcoming.transaction, error)
+                self.append_control(skip_of(upcoming, str(error)))
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers."""
@@ -578,16 +609,19 @@ class DiskStore:
             except DiskFullError as error:
                 _LOG.warning("%s: no segment can be set aside for the broker's own records", error)
         while used >= self._config.disk_clean_percent and len(self._log.segments) > 2:
-            _LOG.warning("%s: the disk is %.0f%% full; the oldest segment goes before its time", self._directory, used)
             before = self._log.start
-            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start) == before:
+            if self.retain(max_bytes=self._log.segments[-1].end - self._log.segments[1].start, is_urgent=True) == before:
                 break
+            _LOG.warning("%s: the disk was %.0f%% full; the oldest segment went before its time", self._directory, used)
             used = self._disk.used_fraction(self._directory) * 100
         if used < self._config.disk_refuse_percent:
             self._refused = None
         elif self._refused is None:
             most = self._config.disk_refuse_percent
             self._refused = f"the disk of {self._directory} is {used:.0f}% full: from {most:g}% on nothing is taken (disk_refuse_percent)"
+            awaited = sorted(self._archive_gate.awaited)
+            if awaited:
+                self._refused += f"; nothing goes before the archive of {', '.join(awaited)} has it (archived: block)"
             _LOG.error("%s", self._refused)
 
     def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S) -> None:
@@ -627,19 +661,27 @@ class DiskStore:
             self._files.projections = self._files.projections._replace(snapshot=begin)
             return begin
 
-    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None) -> int:
+    def retain(self, *, older_than_ms: int | None = None, max_bytes: int | None = None, is_urgent: bool = False) -> int:
         """Drop whole segments of which every record was stored before ``older_than_ms``, or which are more than ``max_bytes`` from the end.
 
-        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known.
+        Returns where the log begins afterwards. What goes is said in the log first, and what was known stays known. What archives lack
+        stays; where it is urgent, only that of topics which say ``block``.
         """
         with self._keeping:
             log_start = first_segment_to_keep(self._log, older_than_ms, max_bytes)
+            if log_start > self._log.start:
+                self.wait_confirmed(log_start)
+                log_start = self._archive_gate.start(log_start, is_urgent=is_urgent)
             if log_start <= self._log.start:
                 return self._log.start
-            self.wait_confirmed(log_start)
             self._carry_on(log_start)
             least = least_offsets_after(self._log, log_start)
-            self.append_control(crossing_record(self.state, log_start, least))
+            crossing = crossing_record(self.state, log_start, least)
+            self.append_control(crossing)
+            for name, count in lost_to_archives(crossing, self.state).items():
+                _LOG.warning(
+                    "%s: %d messages of %s go that its archive does not have (archived: drop-with-record)", self._directory, count, name
+                )
             self.snapshot()
             self._files.log_start = log_start
             self.checkpoint()
@@ -654,6 +696,7 @@ class DiskStore:
     def _carry_on(self, log_start: int) -> None:
         """Append again what is held before a log offset, so that it is not lost when that goes."""
         delivery, damaged = self.state.delivery, self._note_damage
+        self._end_halves(log_start)
 
         def append(place: Callable[[], list[Placed]]) -> None:
             with self._writing:
@@ -669,6 +712,26 @@ class DiskStore:
         dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
         if dropped is not None:
             self.append_control(dropped)
+
+    def _end_halves(self, log_start: int) -> None:
+        """Halves before a log offset become messages now, if they are decided; if not, nobody will see them."""
+        halves = self.state.delivery.halves
+        while not self._is_copied_before(log_start):
+            decided = self.read_decided(_COPIED_AT_ONCE)
+            if decided is None:
+                self.wait_confirmed(self._log.end)
+                continue
+            try:
+                self.append_committed(decided, self._clock.wall_ms())
+            except InvalidArgumentError:
+                continue  # the broker was faster
+        with self._writing:
+            for control in rollbacks_of(halves.undecided_before(log_start), "nobody decided them before retention took them"):
+                self.append_control(control)
+
+    def _is_copied_before(self, log_offset: int) -> bool:
+        with self._writing:
+            return self.state.delivery.halves.is_copied_before(log_offset)
 
     def abandon(self) -> None:
         """Let go as a crash would: nothing is written down, and the next opening recovers."""

@@ -8,26 +8,45 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.errors import CorruptStoreError, InvalidArgumentError, SequenceGapError
+from litemq.errors import CorruptStoreError, InvalidArgumentError, SequenceGapError, TransactionRefusedError
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.scan import scan
 from litemq.format.stamp import queue_runs
 from litemq.format.strings import all_alike
-from litemq.proto.control_pb2 import Control, HalvesRolledBack, SinkCommitted, SinkWinner
+from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner
 from litemq.storage.appending import Batch, sent_batch
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.facts import HALF_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.storage.state.half_runs import HalfRun
 from litemq.types import RecordKind
 
-__all__ = ["DecidedHalves", "check_first", "check_upcoming", "committed_batch", "decision_of", "half_batch", "read_decided", "rollbacks_of"]
+__all__ = [
+    "DecidedHalves",
+    "Upcoming",
+    "check_first",
+    "check_upcoming",
+    "committed_batch",
+    "decision_of",
+    "half_batch",
+    "read_halves",
+    "rollbacks_of",
+    "skip_of",
+    "upcoming_halves",
+]
 
 Longs = npt.NDArray[np.int64]
 ReadQueue = Callable[[QueueKey, int, int, int], bytes | memoryview]
 
 _MOST_NAMES: Final = 256  # of transactions, in one record
 _MOST_HALVES: Final = 1 << 20  # of one append
+
+
+class Upcoming(NamedTuple):
+    """Where the next halves of a decided transaction stand."""
+
+    transaction: str
+    runs: list[HalfRun]
 
 
 class DecidedHalves(NamedTuple):
@@ -62,10 +81,15 @@ def check_first(state: State, transaction: str, key: QueueKey, first: int) -> No
     """Raises unless so many halves of a transaction are there for a queue, and it takes more."""
     halves = state.delivery.halves
     sent, known = halves.sent(transaction, key), halves.get(transaction)
+    if first and known is None:
+        raise TransactionRefusedError(
+            f"transaction {transaction!r} has no records here, though {first} were sent before: they were rolled back, because the batch was "
+            f"aborted, nobody decided it in time, or retention took them. Write it anew, as another try"
+        )
     if sent != first:
-        raise SequenceGapError(f"half {first} of transaction {transaction!r} for queue {key.queue_id}: there are {sent}", sent)
+        raise SequenceGapError(f"record {first} of transaction {transaction!r} for queue {key.queue_id}: {sent} is the next", sent)
     if known is not None and known.number:
-        raise InvalidArgumentError(f"transaction {transaction!r} is decided, and takes no more")
+        raise TransactionRefusedError(f"transaction {transaction!r} is decided, and takes no more records")
 
 
 def decision_of(state: State, query: str, batch: int, winners: Mapping[tuple[int, int], str]) -> list[Control]:
@@ -86,32 +110,40 @@ def rollbacks_of(transactions: list[str], reason: str) -> list[Control]:
     return [Control(halves_rolled_back=HalvesRolledBack(transactions=part, reason=reason)) for part in parts]
 
 
-def read_decided(state: State, read: ReadQueue, most_bytes: int) -> DecidedHalves | None:
-    """About so many bytes of the next halves that are decided; ``None``: there are none, or they are not safe yet.
-
-    Raises ``CorruptStoreError`` where the first of them is damaged.
-    """
+def upcoming_halves(state: State, most_bytes: int) -> Upcoming | None:
+    """About so many bytes of the next halves that are decided. Called while nobody else writes."""
     halves = state.delivery.halves
     name = halves.first_decided
     known = None if name is None else halves.get(name)
-    if name is None or known is None:
-        return None
+    return None if name is None or known is None else Upcoming(name, known.upcoming(_MOST_HALVES, most_bytes))
+
+
+def read_halves(upcoming: Upcoming, read: ReadQueue) -> DecidedHalves | None:
+    """Halves as they are stored; those before one that is damaged come without it. ``None``: they are not safe yet.
+
+    Raises ``CorruptStoreError`` where the first of them is damaged.
+    """
     runs: list[HalfRun] = []
     pieces: list[bytes | memoryview] = []
-    for run in known.upcoming(_MOST_HALVES, most_bytes):
+    for run in upcoming.runs:
         try:
             records = read(QueueKey(HALF_TOPIC_ID, run.queue_id), run.first_half_offset, run.length, 1 << 62)
         except CorruptStoreError:
             if not runs:
                 raise
-            break  # those before it first
-        count = scan(records, limits=STORED_LIMITS).starts.size
-        if count:
-            runs.append(run if count == run.length else run.part(0, count))
-            pieces.append(records)
-        if count < run.length:
             break
-    return DecidedHalves(name, runs, pieces[0] if len(pieces) == 1 else b"".join(pieces)) if runs else None
+        length = scan(records, limits=STORED_LIMITS).starts.size
+        if length:
+            runs.append(run if length == run.length else run.part(0, length))
+            pieces.append(records)
+        if length < run.length:
+            break
+    return DecidedHalves(upcoming.transaction, runs, pieces[0] if len(pieces) == 1 else b"".join(pieces)) if runs else None
+
+
+def skip_of(upcoming: Upcoming, reason: str) -> Control:
+    """The record that says that the first of some halves is left out, because it is damaged."""
+    return Control(halves_skipped=HalvesSkipped(transaction=upcoming.transaction, count=1, reason=reason))
 
 
 def check_upcoming(state: State, decided: DecidedHalves) -> None:

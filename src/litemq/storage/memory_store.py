@@ -33,7 +33,16 @@ from litemq.storage.appending import (
 )
 from litemq.storage.events import numbered_events
 from litemq.storage.flush import Told
-from litemq.storage.half_batches import DecidedHalves, check_first, check_upcoming, committed_batch, decision_of, half_batch, read_decided
+from litemq.storage.half_batches import (
+    DecidedHalves,
+    check_first,
+    check_upcoming,
+    committed_batch,
+    decision_of,
+    half_batch,
+    read_halves,
+    upcoming_halves,
+)
 from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended, Decide, Longs
@@ -108,7 +117,8 @@ class MemoryStore:
         return [self.append_control(control) for control in controls][-1]
 
     def read_decided(self, most_bytes: int) -> DecidedHalves | None:
-        return read_decided(self.state, self.read_queue, most_bytes)
+        upcoming = upcoming_halves(self.state, most_bytes)
+        return None if upcoming is None else read_halves(upcoming, self.read_queue)
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         check_upcoming(self.state, decided)

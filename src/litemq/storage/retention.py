@@ -1,7 +1,8 @@
 """What may go, and the record that says so before it is gone.
 
 Segments go whole, the oldest first. Of each queue that loses messages the record names the least offset that it keeps, and of each group
-that had not come so far yet, what it lost. The state that the lost records made is in a snapshot by then.
+that had not come so far yet, what it lost: what an archive has is not lost. The state that the lost records made is in a snapshot by then.
+Of a topic whose archive is waited for, it names what went before that had it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from litemq.proto.control_pb2 import Control, GroupLoss, Queue, RetentionCrossed
+from litemq.proto.control_pb2 import ArchiveLoss, Control, GroupLoss, Queue, RetentionCrossed
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.log_reader import read_log
 from litemq.storage.state import QueueKey, State
@@ -56,11 +57,21 @@ def least_offsets_after(log: CommitLog, log_start: int) -> dict[QueueKey, int]:
 def crossing_record(state: State, log_start: int, least: dict[QueueKey, int]) -> Control:
     """The record that says what goes."""
     queues = [Queue(topic_id=key.topic_id, queue_id=key.queue_id, least=offset) for key, offset in sorted(least.items())]
-    return Control(retention_crossed=RetentionCrossed(log_start=log_start, queues=queues, losses=_losses(state, least)))
+    crossed = RetentionCrossed(log_start=log_start, queues=queues, losses=_losses(state, least), unarchived=_unarchived(state, least))
+    return Control(retention_crossed=crossed)
+
+
+def _unarchived(state: State, least: dict[QueueKey, int]) -> Iterable[ArchiveLoss]:
+    for key, first in state.unarchived():
+        if first < least.get(key, 0):
+            yield ArchiveLoss(topic_id=key.topic_id, queue_id=key.queue_id, from_offset=first, to_offset=least[key])
 
 
 def _losses(state: State, least: dict[QueueKey, int]) -> Iterable[GroupLoss]:
     for (group, key), offset in sorted(state.group_offsets.items()):
         begin = max(offset, state.least.get(key, 0))
+        archived = state.delivery.archives.of_queue(key)
+        if archived is not None and archived.begin <= begin:
+            begin = max(begin, archived.next)
         if begin < least.get(key, 0):
             yield GroupLoss(group=group, topic_id=key.topic_id, queue_id=key.queue_id, from_offset=begin, to_offset=least[key])

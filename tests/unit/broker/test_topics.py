@@ -74,7 +74,18 @@ def test_settings_are_there_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"ttl_ms": -1}, {"ttl_ms": 1 << 60}, {"max_backlog": -1}, {"max_backlog": 1 << 50}, {"weighted_priorities": True}]
+    "settings",
+    [
+        {"ttl_ms": -1},
+        {"ttl_ms": 1 << 60},
+        {"max_backlog": -1},
+        {"max_backlog": 1 << 50},
+        {"weighted_priorities": True},
+        {"archived": 3},
+        {"archived": 1, "archive_wait_ms": 5},
+        {"archive_wait_ms": 5},
+        {"archived": 2, "archive_wait_ms": -1},
+    ],
 )
 def test_what_cannot_be_is_refused(settings: dict[str, int], tmp_path: Path) -> None:
     async def main() -> None:
@@ -86,5 +97,16 @@ def test_what_cannot_be_is_refused(settings: dict[str, int], tmp_path: Path) -> 
             with pytest.raises(InvalidArgumentError):
                 await _alter(ann, **settings)
             assert (await _describe(ann)).settings == TopicSettings()
+
+    asyncio.run(main())
+
+
+def test_who_waits_for_no_archive_waits_no_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_broker("memory", tmp_path) as broker:
+            ann = Asking(broker)
+            made = await _create(ann, archived=2, archive_wait_ms=9)
+            assert (made.settings.archived, made.settings.archive_wait_ms) == (2, 9)
+            assert (await _alter(ann, archived=0)).settings == TopicSettings()
 
     asyncio.run(main())

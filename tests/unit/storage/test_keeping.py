@@ -23,6 +23,7 @@ from litemq.storage.queues import Queues
 from litemq.storage.state import QueueKey
 from litemq.storage.state.database import StateDatabase
 from litemq.types import Record
+from support.filling_disk import FillingDisk
 
 BY_HAND = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 BY_ITSELF = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=10)
@@ -160,28 +161,6 @@ def test_level_memory_loses_at_most_what_was_not_flushed_and_nobody_saw_that(tmp
     again = DiskStore(tmp_path, BY_HAND, FakeClock(), host="here")
     assert again.state.next[key] == 3
     again.close()
-
-
-class FillingDisk(Disk):
-    """A file system of so many segments."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.others = 0
-        self.folder: Path | None = None
-
-    def _used(self) -> int:
-        assert self.folder is not None
-        return self.others + sum(path.stat().st_size for path in (self.folder / "commitlog").iterdir())
-
-    def used_fraction(self, path: Path) -> float:
-        self.folder = path
-        return self._used() / self.capacity
-
-    def reserve(self, file: OpenFile, size: int) -> None:
-        if self.folder is not None and self._used() + size > self.capacity:
-            raise DiskFullError(f"no space left for {size} bytes of {file.path}")
-        super().reserve(file, size)
 
 
 def test_a_disk_that_fills_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -24,6 +24,7 @@ from litemq.client.backend import (
 )
 from litemq.client.channel import Answer, Connect
 from litemq.client.cluster import settling
+from litemq.client.cluster.archives import ClusterArchives
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
 from litemq.client.cluster.groups import GroupsOfBrokers
 from litemq.client.cluster.link import Link
@@ -92,6 +93,7 @@ class ClusterEngine:
         self._following: asyncio.Task[None] | None = None
         self.post: Post = _not_open
         self.dead_letters = ClusterDeadLetters(self._ask_whole, self._alive)
+        self.archives = ClusterArchives(self._ask, self._of_topic)
 
     async def open(self) -> None:
         """Find a NameServer: a wrong address is noticed here, not at the first message."""
@@ -431,7 +433,8 @@ def _not_open(*_arguments: object) -> asyncio.Future[SendReceipt]:
 
 
 def _fact(broker: str, queue: QueueRange) -> QueueFact:
-    return QueueFact(broker, queue.queue_id, queue.least, queue.next)
+    archived_from = queue.archived_from if queue.HasField("archived_from") else queue.least
+    return QueueFact(broker, queue.queue_id, queue.least, queue.next, earliest=archived_from)
 
 
 def _assignment(broker: str, answer: GroupAssignment) -> Assignment:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self
 
 from litemq.proto.control_pb2 import Control, Row
+from litemq.storage.state.archives import Archives
 from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
@@ -84,11 +85,12 @@ class Delivery:
         self.dead_letters = DeadLetters()
         self.timers = PendingTotals()
         self.groups = GroupFacts()
+        self.archives = Archives()
         self.halves = Halves()
         self.sinks = Sinks()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.halves, self.sinks)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives, self.halves, self.sinks)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -130,6 +132,7 @@ class Delivery:
         other.dead_letters = self.dead_letters.copy()
         other.timers = self.timers.copy()
         other.groups = self.groups.copy()
+        other.archives = self.archives.copy()
         other.halves = self.halves.copy()
         other.sinks = self.sinks.copy()
         return other

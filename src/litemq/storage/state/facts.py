@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Topic
+from litemq.types import Archived
 
 __all__ = [
     "CONTROL_TOPIC",
@@ -44,6 +45,8 @@ class TopicSettings(NamedTuple):
     max_backlog: int = 0  # entries of a queue behind the slowest group
     backlog_dead_letters: bool = False  # what is over it goes to the dead letters instead of being refused
     weighted_priorities: bool = False  # under leases, each class gets a share; else the higher one first
+    archived: int = Archived.NO  # whether retention waits for its archive
+    archive_wait_ms: int = 0  # how old what is not archived gets, at least
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -61,6 +64,8 @@ class TopicFacts(NamedTuple):
     max_backlog: int = 0
     backlog_dead_letters: bool = False
     weighted_priorities: bool = False
+    archived: int = Archived.NO
+    archive_wait_ms: int = 0
     created_at: int = 0  # ms
 
     @classmethod

@@ -96,14 +96,17 @@ class Transaction:
         return len(self.runs) - 1
 
     def advance(self, count: int) -> bool:
-        """So many more are copied; returns whether that is all. Those whose topic was deleted are passed over."""
-        self.copied += count
+        """So many more are copied; returns whether that is all. Those whose topic was deleted are passed over, and not counted."""
         while self._at < len(self.runs):
-            behind = self._before + self.runs[self._at].length
-            if self.copied < behind and self.runs[self._at].topic_id != DELETED:
-                return False
-            self.copied = max(self.copied, behind)
-            self._before = behind
+            run = self.runs[self._at]
+            left = self._before + run.length - self.copied
+            if run.topic_id != DELETED:
+                if count < left:
+                    self.copied += count
+                    return False
+                count -= left
+            self.copied += left
+            self._before = self.copied
             self._at += 1
         return True
 
@@ -127,7 +130,9 @@ class Transaction:
     def find_place(self) -> None:
         """Where the next one to copy stands, from the runs that there are and how many are copied."""
         self._at = self._before = 0
-        self.advance(0)
+        while self._at < len(self.runs) and self.copied >= self._before + self.runs[self._at].length:
+            self._before += self.runs[self._at].length
+            self._at += 1
 
     def drop_topic(self, topic_id: int) -> set[int]:
         """A topic is deleted; returns the numbers of the runs that were meant for it."""

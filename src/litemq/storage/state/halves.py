@@ -36,7 +36,7 @@ def _batch_of(transaction: str) -> tuple[str, int] | None:
 
 
 class Halves:
-    """All transactions that have not ended. Changed by records alone."""
+    """All transactions that have not ended. Changed by records alone; the event loop looks into it while retention may change it."""
 
     def __init__(self) -> None:
         self._of: dict[str, Transaction] = {}
@@ -59,13 +59,21 @@ class Halves:
     @property
     def first_decided(self) -> str | None:
         """The transaction that is copied next."""
-        return self._decided[min(self._decided)] if self._decided else None
+        numbers = tuple(self._decided)
+        return self._decided.get(min(numbers)) if numbers else None
+
+    def decided_queues(self) -> list[QueueKey]:
+        """The queues that decided halves are meant for."""
+        decided = [self._of.get(name) for name in tuple(self._decided.values())]
+        return list({key: None for known in decided if known is not None for key in known.sent})
 
     def of_query(self, query: str) -> Iterator[tuple[int, str, Transaction]]:
         """The transactions of a query, with their batches."""
-        for batch, transactions in self._of_queries.get(query, {}).items():
-            for transaction in transactions:
-                yield batch, transaction, self._of[transaction]
+        for batch, transactions in tuple(self._of_queries.get(query, {}).items()):
+            for transaction in tuple(transactions):
+                known = self._of.get(transaction)
+                if known is not None:
+                    yield batch, transaction, known
 
     def batches(self) -> Iterator[tuple[str, int]]:
         """The batches of which there are halves, decided or not."""

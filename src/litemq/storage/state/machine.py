@@ -91,6 +91,24 @@ class State:
         facts = self.topics.get(self.topic_ids.get(name, -1))
         return None if facts is None or facts.deleted else facts
 
+    def earliest(self, key: QueueKey) -> int:
+        """The oldest offset of a queue that can be read: here, or in its topic's archive."""
+        least, archived = self.least.get(key, 0), self.delivery.archives.of_queue(key)
+        return least if archived is None or archived.begin >= archived.next else min(archived.begin, least)
+
+    def unarchived(self) -> list[tuple[QueueKey, int]]:
+        """The queues for whose archive retention waits, each with the first offset that the archive lacks."""
+        lacking = []
+        for topic_id in sorted(self.topics):
+            topic = self.topics[topic_id]
+            if topic.archived and not topic.deleted:
+                for key in (QueueKey(topic_id, queue_id) for queue_id in range(topic.queues)):
+                    archived = self.delivery.archives.of_queue(key)
+                    first = max(self.least.get(key, 0), 0 if archived is None else archived.next)
+                    if first < self.next.get(key, 0):
+                        lacking.append((key, first))
+        return lacking
+
     def _continue_queues(self, topic: Topic) -> list[QueueKey]:
         """A topic that is created again goes on with its offsets where the one before it ended."""
         before = self.topic_ids.get(topic.name)

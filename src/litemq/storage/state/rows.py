@@ -42,6 +42,8 @@ def row_key(row: Row) -> bytes:
             return b"n" + row.group.group.encode()
         case "offsets_reset":
             return b"o" + row.offsets_reset.group.encode() + b"\0" + row.offsets_reset.reset_id.encode()
+        case "archived_through":
+            return _TOPIC.pack(b"a", row.archived_through.topic_id) + row.archived_through.page.to_bytes(4, "big")
         case "halves":
             return b"h" + row.halves.transaction.encode() + b"\0" + row.halves.page.to_bytes(4, "big")
         case "sink":
@@ -69,6 +71,8 @@ def is_gone(row: Row) -> bool:
             return row.group.gone
         case "offsets_reset":
             return not row.offsets_reset.after
+        case "archived_through":
+            return not (row.archived_through.location or row.archived_through.queues)
         case "halves":
             return row.halves.gone
         case _:

@@ -1,0 +1,132 @@
+"""Options of the Spark formats: read from text, checked, and refused where nobody knows them.
+
+Spark gives their names in lower case; messages say them as people write them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["OptionReader", "nearest"]
+
+_SWITCH: Final = {"true": True, "false": False}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean …?``, or nothing."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+class OptionReader:
+    """The options of one format, by their names as people write them."""
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str], *, of: str) -> None:
+        """``of`` is what they belong to, for messages: ``"the litemq source"``."""
+        names = {name.lower(): name for name in known}
+        unknown = [name for name in options if name.lower() not in names]
+        if unknown:
+            raise InvalidArgumentError(
+                f"{of} has no option {unknown[0]!r}.{nearest(unknown[0], names.values())} Its options are {', '.join(sorted(names.values()))}"
+            )
+        self._values = {names[name.lower()]: value for name, value in options.items()}
+        self._of = of
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of those that were given."""
+        return frozenset(self._values)
+
+    def text(self, name: str) -> str | None:
+        """Any text that is not empty."""
+        value = self._values.get(name)
+        if value is not None and not value.strip():
+            raise InvalidArgumentError(f"option {name} is empty: give it a value, or leave it out")
+        return value
+
+    def needed(self, name: str, example: str) -> str:
+        """The same, of an option that must be there."""
+        value = self.text(name)
+        if value is None:
+            raise InvalidArgumentError(f"{self._of} needs the option {name}: write .option({name!r}, {example!r})")
+        return value
+
+    def switch(self, name: str, default: bool) -> bool:
+        """True or false."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.strip().lower() not in _SWITCH:
+            raise InvalidArgumentError(f"option {name}={value!r}: choose true or false")
+        return _SWITCH[value.strip().lower()]
+
+    def number(self, name: str, *, least: int = 1) -> int | None:
+        """A whole number."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"-?[0-9]{1,18}", value.strip()) or int(value) < least:
+            raise InvalidArgumentError(f"option {name}={value!r}: choose a whole number from {least} on")
+        return int(value)
+
+    def names(self, name: str) -> list[str] | None:
+        """Some words with commas between them."""
+        value = self.text(name)
+        if value is None:
+            return None
+        words = [word.strip() for word in value.split(",")]
+        if not all(words):
+            raise InvalidArgumentError(f"option {name}={value!r}: write names with commas between them")
+        return list(dict.fromkeys(words))
+
+    def pattern(self, name: str) -> re.Pattern[str] | None:
+        """A regular expression."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return re.compile(value)
+        except re.error as error:
+            raise InvalidArgumentError(f"option {name}={value!r} is no regular expression: {error}") from error
+
+    def json_object(self, name: str, example: str) -> dict[str, Any] | None:
+        """A JSON object."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            raise InvalidArgumentError(f"option {name}={value!r} is no JSON ({error}): write it like {example}") from error
+        if not isinstance(found, dict):
+            raise InvalidArgumentError(f"option {name}={value!r}: write it like {example}")
+        return found
+
+    def moment(self, name: str) -> int | None:
+        """A time, in milliseconds since 1970: as such a number, or as ISO 8601, in UTC where it does not say."""
+        value = self.text(name)
+        return None if value is None else moment_ms(value, f"option {name}")
+
+
+def moment_ms(value: object, what: str) -> int:
+    """Milliseconds since 1970 of a number, or of a text in ISO 8601."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53:
+        return value
+    text = str(value).strip()
+    if re.fullmatch(r"[0-9]{1,15}", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgumentError(f"{what}={value!r}: write milliseconds since 1970, or a time like 2026-01-31T12:00:00+00:00") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

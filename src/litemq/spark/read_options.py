@@ -1,0 +1,162 @@
+"""What a query wants to read: the options of the ``litemq`` source, in the words that Kafka's source made familiar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from litemq.errors import InvalidArgumentError
+from litemq.spark.options import OptionReader, moment_ms
+
+__all__ = ["ReadOptions", "Start", "parse_read_options"]
+
+_OF: Final = "the litemq source"
+EARLIEST: Final = -2
+LATEST: Final = -1
+_CHOICE: Final = ("subscribe", "subscribePattern", "assign")
+_ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "storedAfter", "storedBefore")
+_OFFSETS_EXAMPLE: Final = 'earliest, latest or {"orders": {"0": 23, "broker-a/1": -2}}'
+_TIMES_EXAMPLE: Final = '{"orders": {"0": "2026-01-31T12:00:00Z"}}'
+KNOWN: Final = (
+    "url",
+    *_CHOICE,
+    "includeSystem",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    *_ENDING,
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "groupId",
+    "groupIdPrefix",
+    "columns",
+    "tag",
+    "key",
+)
+
+# Of some queues, each by its topic, and its number or ``broker/number``.
+OfQueues = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin or to end: a word for all queues, or offsets or times for some. What is named nowhere is at ``otherwise``."""
+
+    otherwise: int = EARLIEST  # or LATEST
+    time_ms: int | None = None  # for all of them
+    offsets: OfQueues | None = None
+    times_ms: OfQueues | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """All of it, checked. It travels with the tasks."""
+
+    url: str
+    topics: tuple[str, ...] | None = None
+    pattern: re.Pattern[str] | None = None
+    assigned: Mapping[str, tuple[str, ...]] | None = None  # numbers of queues by topic
+    include_system: bool = False
+    start: Start = Start()
+    end: Start = Start(LATEST)
+    stored_after: int | None = None
+    stored_before: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    group_id: str | None = None
+    columns: tuple[str, ...] | None = None
+    tag: str | None = None
+    key: str | None = None
+
+
+def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream", "either"]) -> ReadOptions:
+    """Raises ``InvalidArgumentError`` with what would be right. ``either``: what only one of the two takes is left to them."""
+    read = OptionReader(given, KNOWN, of=_OF)
+    if kind == "stream" and read.given & set(_ENDING):
+        name = min(read.given & set(_ENDING))
+        hint = "begin with startingTimestamp, or use spark.read" if name == "storedAfter" else "a stream has no end; use spark.read"
+        raise InvalidArgumentError(f"option {name} is for spark.read only: {hint}")
+    if kind == "batch" and read.given & {"maxOffsetsPerTrigger", "groupId", "groupIdPrefix"}:
+        name = min(read.given & {"maxOffsetsPerTrigger", "groupId", "groupIdPrefix"})
+        raise InvalidArgumentError(f"option {name} is for spark.readStream only: leave it out")
+    chosen = [name for name in _CHOICE if name in read.given]
+    if len(chosen) != 1:
+        which = "they exclude each other" if chosen else 'for example .option("subscribe", "orders")'
+        raise InvalidArgumentError(f"{_OF} needs exactly one of subscribe, subscribePattern and assign: {which}")
+    columns = read.names("columns")
+    topics = read.names("subscribe")
+    group, prefix = read.text("groupId"), read.text("groupIdPrefix")
+    if group and prefix:
+        raise InvalidArgumentError("options groupId and groupIdPrefix exclude each other: leave one out")
+    options = ReadOptions(
+        url=read.needed("url", "litemq://127.0.0.1:9876"),
+        topics=None if topics is None else tuple(topics),
+        pattern=read.pattern("subscribePattern"),
+        assigned=_assigned(read),
+        include_system=read.switch("includeSystem", False),
+        start=_start(read, "starting", LATEST if kind == "stream" else EARLIEST),
+        end=_start(read, "ending", LATEST),
+        stored_after=read.moment("storedAfter"),
+        stored_before=read.moment("storedBefore"),
+        max_offsets_per_trigger=read.number("maxOffsetsPerTrigger"),
+        min_partitions=read.number("minPartitions"),
+        max_records_per_partition=read.number("maxRecordsPerPartition"),
+        fail_on_data_loss=read.switch("failOnDataLoss", True),
+        group_id=group or (f"{prefix}-spark" if prefix else None),
+        columns=None if columns is None else tuple(columns),
+        tag=read.text("tag"),
+        key=read.text("key"),
+    )
+    if kind == "batch" and options.start.otherwise == LATEST:
+        raise InvalidArgumentError("option startingOffsets=latest: there is nothing behind the latest message; choose earliest or offsets")
+    if options.end.otherwise == EARLIEST:
+        raise InvalidArgumentError("option endingOffsets=earliest: there is nothing before the earliest message; choose latest or offsets")
+    return options
+
+
+def _start(read: OptionReader, edge: str, otherwise: int) -> Start:
+    """One edge; times for all come before times for some, and those before offsets, as in Kafka's source."""
+    time_ms = read.moment(f"{edge}Timestamp")
+    if time_ms is not None:
+        return Start(otherwise, time_ms=time_ms)
+    times = read.json_object(f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE)
+    if times is not None:
+        return Start(otherwise, times_ms=_of_queues(times, f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE, times=True))
+    word = read.text(f"{edge}Offsets")
+    if word is None or word.strip().lower() in ("earliest", "latest"):
+        return Start(otherwise if word is None else EARLIEST if word.strip().lower() == "earliest" else LATEST)
+    offsets = read.json_object(f"{edge}Offsets", _OFFSETS_EXAMPLE)
+    return Start(otherwise, offsets=_of_queues(offsets or {}, f"{edge}Offsets", _OFFSETS_EXAMPLE, times=False))
+
+
+def _of_queues(found: Mapping[str, Any], name: str, example: str, *, times: bool) -> dict[str, dict[str, int]]:
+    read: dict[str, dict[str, int]] = {}
+    for topic, queues in found.items():
+        if not isinstance(queues, dict):
+            raise InvalidArgumentError(f"option {name}, topic {topic!r}: write it like {example}")
+        for queue, value in queues.items():
+            what = f"option {name}, queue {topic}/{queue}"
+            if times:
+                read.setdefault(topic, {})[queue] = moment_ms(value, what)
+            elif isinstance(value, int) and not isinstance(value, bool) and EARLIEST <= value < 1 << 62:
+                read.setdefault(topic, {})[queue] = value
+            else:
+                raise InvalidArgumentError(f"{what}: {value!r} is no offset; choose one from 0 on, -2 for earliest or -1 for latest")
+    return read
+
+
+def _assigned(read: OptionReader) -> dict[str, tuple[str, ...]] | None:
+    example = '{"orders": [0, "broker-a/1"]}'
+    found = read.json_object("assign", example)
+    if found is None:
+        return None
+    for topic, queues in found.items():
+        if not isinstance(queues, list) or not queues or not all(isinstance(each, int | str) for each in queues):
+            raise InvalidArgumentError(f"option assign, topic {topic!r}: write it like {example}")
+    return {topic: tuple(str(each) for each in queues) for topic, queues in found.items()}

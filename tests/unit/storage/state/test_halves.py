@@ -1,0 +1,192 @@
+"""Halves as the log tells them: the same records give the same state, however they are cut and wherever a snapshot stands."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner, TopicDeleted
+from litemq.storage.state import QueueKey
+from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.rows import is_gone, row_key
+from litemq.types import RecordKind
+
+NAMES = [f"{query}/{batch}/{partition}/0" for query in ("q", "a/b") for batch in (0, 1) for partition in (0, 1)]
+Change = Control | PlacedEvent
+
+
+def _committed(query: str, batch: int, *partitions: int) -> Control:
+    return Control(sink_committed=SinkCommitted(query=query, batch=batch, winners=[SinkWinner(partition=each) for each in partitions]))
+
+
+def _pending(name: str, origin: int) -> PlacedRecord:
+    return PlacedRecord(0, RecordKind.PENDING, origin, 2, 0, 0, 0, 99, 100, 0, transaction=name)
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Change]:
+    """Halves stand where they come: their offsets rise."""
+    history: list[Change] = []
+    following = {0: 0, 1: 0}
+    for at in range(0, draw(st.integers(0, 16)) * 100, 100):
+        name, count = draw(st.sampled_from(NAMES)), draw(st.integers(1, 3))
+        match draw(st.integers(0, 9)):
+            case 0:
+                query, batch = draw(st.sampled_from([("q", 0), ("q", 1), ("a/b", 0), ("a/b", 1)]))
+                history.append(_committed(query, batch, *draw(st.lists(st.sampled_from([0, 1]), unique=True))))
+            case 1:
+                history.append(Control(halves_rolled_back=HalvesRolledBack(transactions=[name])))
+            case 2:
+                history.append(Control(topic_deleted=TopicDeleted(topic_id=draw(st.sampled_from([16, 17])))))
+            case 3:
+                history.append(Control(halves_skipped=HalvesSkipped(transaction=name, count=1)))
+            case 4 | 5:
+                history.append(HalvesCopied(name, count))
+            case 6:
+                history.append(_pending(name, draw(st.integers(0, 1600)))._replace(log_offset=at))
+            case _:
+                queue_id, topic_id = draw(st.sampled_from([0, 1])), draw(st.sampled_from([16, 17]))
+                first = following[queue_id]
+                following[queue_id] += count
+                history.append(HalvesPlaced(name, "", topic_id, queue_id, at, at + 8 * (count - 1), first, count, 8 * count, at))
+    return history
+
+
+def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
+    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
+
+
+def _rows(delivery: Delivery) -> list[bytes]:
+    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
+
+
+@settings(deadline=None)
+@given(_histories(), st.integers(0, 16))
+def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
+    whole = Delivery()
+    for change in history[:cut]:
+        _take(whole, change)
+    loaded = Delivery()
+    for row in whole.rows():
+        assert loaded.put(row)
+    copied, before = whole.copy(), _rows(whole)
+    assert _rows(loaded) == before
+    for change in history[cut:]:
+        _take(whole, change)
+        _take(loaded, change)
+        assert _rows(loaded) == _rows(whole)
+        assert loaded.halves.bytes == whole.halves.bytes
+        assert loaded.halves.first_decided == whole.halves.first_decided
+    assert _rows(copied) == before
+
+
+@settings(deadline=None)
+@given(_histories())
+def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
+    delivery = Delivery()
+    stored: dict[bytes, bytes] = {}
+    for change in history:
+        for touch in _take(delivery, change):
+            row = delivery.row(touch)
+            if is_gone(row):
+                stored.pop(row_key(row), None)
+            else:
+                stored[row_key(row)] = row.SerializeToString(deterministic=True)
+        assert sorted(stored.values()) == sorted(_rows(delivery))
+
+
+@settings(deadline=None)
+@given(_histories(), st.integers(1, 2))
+def test_it_does_not_matter_how_many_come_at_a_time(history: list[Change], most: int) -> None:
+    whole, parts = Delivery(), Delivery()
+    for change in history:
+        _take(whole, change)
+        if isinstance(change, HalvesPlaced):
+            for at in range(0, change.length, most):
+                length = min(most, change.length - at)
+                log_offset = change.first_log_offset + 8 * at
+                part = change._replace(
+                    first_log_offset=log_offset,
+                    last_log_offset=log_offset + 8 * (length - 1),
+                    first_half_offset=change.first_half_offset + at,
+                    length=length,
+                    bytes=8 * length,
+                )
+                _take(parts, part)
+        elif isinstance(change, HalvesCopied):
+            for _ in range(change.length):
+                _take(parts, HalvesCopied(change.transaction, 1))
+        else:
+            _take(parts, change)
+    assert _rows(parts) == _rows(whole)
+
+
+def _placed(name: str, first: int, count: int, log_offset: int, queue_id: int = 0, topic_id: int = 16) -> HalvesPlaced:
+    return HalvesPlaced(name, "orders", topic_id, queue_id, log_offset, log_offset + 8 * (count - 1), first, count, 8 * count, 5)
+
+
+def test_what_goes_on_is_one_run_and_what_does_not_is_another() -> None:
+    delivery = Delivery()
+    for event in (
+        _placed("q/0/0/0", 0, 3, 0),
+        _placed("q/0/0/0", 3, 2, 100),
+        _placed("q/0/0/0", 9, 1, 200),
+        _placed("q/0/0/0", 0, 1, 300, 1),
+    ):
+        delivery.place(event)
+    known = delivery.halves.get("q/0/0/0")
+    assert known is not None
+    assert [(run.queue_id, run.first_half_offset, run.length) for run in known.runs] == [(0, 0, 5), (0, 9, 1), (1, 0, 1)]
+    assert (known.runs[0].first_log_offset, known.runs[0].last_log_offset, known.count) == (0, 108, 7)
+    assert known.sent == {QueueKey(16, 0): 6, QueueKey(16, 1): 1}
+
+
+def test_copies_go_through_the_runs_and_over_topics_that_are_gone() -> None:
+    delivery = Delivery()
+    delivery.place(_placed("q/0/0/0", 0, 3, 0))
+    delivery.place(_placed("q/0/0/0", 3, 2, 100, topic_id=17))
+    delivery.place(_placed("q/0/0/0", 5, 2, 200))
+    delivery.apply(_committed("q", 0, 0))
+    known = delivery.halves.get("q/0/0/0")
+    assert known is not None
+    assert [run.length for run in known.upcoming(99)] == [3, 2, 2]
+    assert [run.length for run in known.upcoming(99, 30)] == [3, 1]
+    assert [run.length for run in known.upcoming(99, 0)] == [1]
+    delivery.place(HalvesCopied("q/0/0/0", 2))
+    assert [(run.first_half_offset, run.length) for run in known.upcoming(4)] == [(2, 1), (3, 2), (5, 1)]
+    delivery.apply(Control(topic_deleted=TopicDeleted(topic_id=17)))
+    assert known.dropped == 2
+    assert [run.first_half_offset for run in known.upcoming(99)] == [2]
+    delivery.place(HalvesCopied("q/0/0/0", 1))
+    assert [run.first_half_offset for run in known.upcoming(99)] == [5]
+    delivery.place(HalvesCopied("q/0/0/0", 2))
+    assert len(delivery.halves) == 0
+    assert [row.WhichOneof("row") for row in delivery.rows()] == ["sink"]
+
+
+def test_many_runs_are_many_rows() -> None:
+    delivery = Delivery()
+    touched = [delivery.place(_placed("q/0/0/0", 2 * number, 1, 8 * number)) for number in range(600)]
+    assert touched[300] == [("halves", "q/0/0/0", 0), ("halves", "q/0/0/0", 1)]
+    rows = list(delivery.rows())
+    assert [(row.halves.page, len(row.halves.runs)) for row in rows] == [(0, 256), (1, 256), (2, 88)]
+    delivery.apply(_committed("q", 0, 0))
+    delivery.place(HalvesCopied("q/0/0/0", 520))
+    loaded = Delivery()
+    for row in delivery.rows():
+        loaded.put(row)
+    known = loaded.halves.get("q/0/0/0")
+    assert known is not None
+    assert known.upcoming(1)[0].first_half_offset == 1040
+    assert loaded.place(HalvesCopied("q/0/0/0", 80)) == [("halves", "q/0/0/0", page) for page in range(3)]
+
+
+def test_a_timer_that_is_carried_on_is_no_new_one() -> None:
+    delivery = Delivery()
+    delivery.place(_placed("q/0/0/0", 0, 2, 0))
+    delivery.apply(_committed("q", 0, 0))
+    delivery.place(_pending("q/0/0/0", 0)._replace(log_offset=500))
+    assert delivery.timers.count == 1
+    delivery.place(_pending("q/0/0/0", 500)._replace(log_offset=600))
+    assert (delivery.timers.count, len(delivery.halves)) == (1, 1)
+    delivery.place(_pending("q/0/0/0", 8)._replace(log_offset=700))
+    assert (delivery.timers.count, len(delivery.halves)) == (2, 0)
