@@ -28,6 +28,7 @@ def create(servers: Servers, topic: str) -> None:
         mq.admin.create_topic(topic)
 
 
+@pytest.mark.essential
 def test_the_notebook(spark: SparkSession, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason=PICTURES)
     monkeypatch.setenv("MPLBACKEND", "agg")
