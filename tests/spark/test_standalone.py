@@ -18,7 +18,7 @@ from support.servers import Servers
 from support.spark_processes import SparkCluster, SparkDriver, SparkProcess, spark_environment
 from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
 
-WITHIN: Final = 300.0
+WITHIN: Final = 900.0
 SUPPORT: Final = Path(__file__).parents[1] / "support"
 
 

@@ -14,7 +14,7 @@ from support.spark_processes import SparkDriver
 __all__ = ["ARCHIVE_KILLS", "COPY_KILLS", "Kill", "first"]
 
 # A slow minute of a shared machine is no failure.
-WITHIN: Final = 300.0
+WITHIN: Final = 900.0
 _MOMENTS: Final = 2.0  # after a batch, when nothing says otherwise
 
 _DELTA: Final = "litemq.spark.tables.delta_rs:DeltaRsTable"
