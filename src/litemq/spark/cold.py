@@ -15,12 +15,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from litemq.broker.filters import Filter, parse_filter
 from litemq.client.cold import ArchivedRecords, Wanted
 from litemq.client.selection import Selection
-from litemq.errors import ArchiveUnreadableError, LiteMQError, MissingExtraError
+from litemq.errors import ArchiveUnreadableError, MissingExtraError
 from litemq.format.arrow_encode import encode_stored
 from litemq.format.view import views
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
@@ -29,7 +30,7 @@ from litemq.spark.tables.opening import open_table
 from litemq.spark.tables.reading import row_groups_of_queue
 from litemq.spark.tables.table import Table
 
-__all__ = ["TableArchive"]
+__all__ = ["Stretch", "TableArchive"]
 
 _KNOWN_FILES: Final = 4096  # whose stretches of a queue are remembered
 _ROWS: Final = 4096
@@ -48,6 +49,27 @@ class Stretch(NamedTuple):
     end: int
 
 
+class _Candidates:
+    """The files that may hold something of what is wanted, by their first offset. Asked for offsets that never fall."""
+
+    def __init__(self, files: list[TableFile], wanted: Wanted) -> None:
+        found = [file for file in files if file.may_hold(wanted.broker, wanted.queue_id, wanted.begin, wanted.end)]
+        self._later = sorted(found, key=_first, reverse=True)
+        self._begun: list[TableFile] = []
+
+    def around(self, offset: int) -> Iterator[TableFile]:
+        """First those that may hold an offset, then those that begin behind it, in their order."""
+        while self._later and _first(self._later[-1]) <= offset:
+            self._begun.append(self._later.pop())
+        self._begun = [file for file in self._begun if offset <= file.most.get("queue_offset", offset)]
+        yield from self._begun
+        yield from reversed(self._later)
+
+
+def _first(file: TableFile) -> int:
+    return int(file.least.get("queue_offset", 0))
+
+
 class TableArchive:
     """What an archive's table has of one topic."""
 
@@ -62,27 +84,29 @@ class TableArchive:
     def read(self, wanted: Wanted) -> Iterator[ArchivedRecords]:
         """Portions in the order of their offsets. What is missing between them the table does not have."""
         at, tries = wanted.begin, 0
-        while at < wanted.end:
-            try:
-                found = self._find(wanted, at)
-                if found is None:
+        try:
+            candidates = _Candidates(self._list(anew=False), wanted)
+            is_new = False  # the list, since something was last found
+            while at < wanted.end:
+                try:
+                    found = self._find(candidates, wanted, at)
+                    if found is not None and (found[1].begin <= at or is_new):
+                        for portion in self._read_file(found[0], wanted, max(at, found[1].begin), min(found[1].end, wanted.end)):
+                            yield portion
+                            at, tries, is_new = portion.next, 0, False
+                        continue
+                except FileNotFoundError:
+                    tries += 1
+                    if tries == _TRIES:
+                        raise
+                    is_new = False
+                if is_new:
                     return
-                file, stretch = found
-                at = max(at, stretch.begin)
-                for portion in self._read_file(file, wanted, at, min(stretch.end, wanted.end)):
-                    yield portion
-                    at, tries = portion.next, 0
-            except LiteMQError as error:
-                if isinstance(error, (ArchiveUnreadableError, MissingExtraError)):
-                    raise
-                raise self._unreadable(error) from error
-            except FileNotFoundError as error:
-                tries += 1
-                if tries == _TRIES:
-                    raise self._unreadable(error) from error
-                self._refresh()
-            except Exception as error:  # a table's libraries raise errors of many kinds
-                raise self._unreadable(error) from error
+                candidates, is_new = _Candidates(self._list(anew=True), wanted), True
+        except (ArchiveUnreadableError, MissingExtraError):
+            raise
+        except Exception as error:  # a table's libraries raise errors of many kinds
+            raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> ArchiveUnreadableError:
         return ArchiveUnreadableError(
@@ -92,28 +116,26 @@ class TableArchive:
 
     # Where an offset is -------------------------------------------------------------------------------------------------------
 
-    def _refresh(self) -> list[TableFile]:
+    def _list(self, *, anew: bool) -> list[TableFile]:
         with self._turn:
             if self._table is None:
-                self._table = open_table(self._location)
-            else:
+                self._table, anew = open_table(self._location), True
+            elif anew:
                 self._table.refresh()
-            self._files = self._table.files({"topic": self._topic})
+            if anew:
+                self._files = self._table.files({"topic": self._topic})
             return self._files
 
-    def _find(self, wanted: Wanted, at: int) -> tuple[TableFile, Stretch] | None:
+    def _find(self, candidates: _Candidates, wanted: Wanted, at: int) -> tuple[TableFile, Stretch] | None:
         """The file that has an offset, or else the next one that it has, with the stretch that it is in."""
-        return self._look(self._files, wanted, at, at + 1) or self._look(self._refresh(), wanted, at, wanted.end)
-
-    def _look(self, files: list[TableFile], wanted: Wanted, at: int, end: int) -> tuple[TableFile, Stretch] | None:
         nearest: tuple[TableFile, Stretch] | None = None
-        for file in files:
-            if not file.may_hold(wanted.broker, wanted.queue_id, at, end):
-                continue
+        for file in candidates.around(at):
+            if nearest is not None and nearest[1].begin <= _first(file):
+                break  # this one and those behind it begin later
             for stretch in self._stretches(file, wanted):
                 if stretch.begin <= at < stretch.end:
                     return file, stretch
-                if at < stretch.begin < end and (nearest is None or stretch.begin < nearest[1].begin):
+                if at < stretch.begin < wanted.end and (nearest is None or stretch.begin < nearest[1].begin):
                     nearest = file, stretch
         return nearest
 
@@ -181,7 +203,7 @@ class TableArchive:
 def _mine(batch: pa.RecordBatch, wanted: Wanted) -> npt.NDArray[np.bool_]:
     marks: npt.NDArray[np.bool_] = batch["queue_id"].to_numpy() == wanted.queue_id
     marks &= batch["topic_id"].to_numpy() == wanted.topic_id
-    marks &= np.asarray(batch[BROKER].to_numpy(zero_copy_only=False) == wanted.broker, np.bool_)
+    marks &= pc.equal(batch[BROKER], wanted.broker).to_numpy(zero_copy_only=False)
     return marks
 
 

@@ -22,7 +22,7 @@ from litemq.errors import ArchiveUnreadableError
 from litemq.format.arrow import decode_batches
 from litemq.format.messages import decode_messages
 from litemq.format.record import encode_record
-from litemq.spark.cold import TableArchive
+from litemq.spark.cold import Stretch, TableArchive
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
 from litemq.spark.tables.layout import TableFile
 from litemq.spark.tables.opening import TableFormat, create_table
@@ -130,11 +130,11 @@ def test_files_that_are_compacted_while_they_are_read(kind: TableFormat, tmp_pat
 
 
 def test_it_takes_no_spark_and_is_what_the_package_names() -> None:
-    """The entry point of the distribution, where neither pyspark nor pandas can be imported."""
+    """The entry point of the distribution, where pyspark cannot be imported."""
     root = Path(__file__).parents[3]
     named = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["litemq.archives"]["table"]
     module, _, name = named.partition(":")
-    program = f"import sys; sys.modules['pyspark'] = sys.modules['pandas'] = None; import {module}; assert {module}.{name}"
+    program = f"import sys; sys.modules['pyspark'] = None; import {module}; assert {module}.{name}"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -197,3 +197,23 @@ def test_a_file_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
     table.append([TableFile(file.path, path.stat().st_size, 10, file.partition)], "app", 0)
     with pytest.raises(ArchiveUnreadableError, match="not sorted"):
         next(TableArchive(location, "orders").read(_wanted()))
+
+
+def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many files have the queue, and whichever of their other queues begin earlier."""
+    location = str(tmp_path / "lake")
+    table = create_table(location, "parquet")
+    order = [7, 3, 0, 9, 1, 8, 2, 6, 5, 4]
+    for batch, number in enumerate(order):
+        parts = rows("orders", 0, range(number * 5, number * 5 + 5)), rows("orders", 1, range(batch % 4, 100))
+        table.append(written(location, *parts), "app", batch)
+    looked: list[str] = []
+    look = TableArchive._read_stretches
+
+    def noted(archive: TableArchive, file: TableFile, wanted: Wanted) -> list[Stretch]:
+        looked.append(file.path)
+        return look(archive, file, wanted)
+
+    monkeypatch.setattr(TableArchive, "_read_stretches", noted)
+    assert _offsets(list(TableArchive(location, "orders").read(_wanted()))) == list(range(50))
+    assert len(looked) == len(set(looked)) == len(order)
