@@ -46,7 +46,8 @@ The tree (a test holds it equal to the classes below)::
         ├── HandlerTimeoutError
         ├── HandlerStuckError
         ├── DataLossError
-        └── CheckpointMismatchError
+        ├── CheckpointMismatchError
+        └── PipelineFailedError
 
 Each class has a ``code``, the number that names it on the wire and in the reference, and ``retriable``: whether the same call,
 repeated unchanged, may succeed. Codes are never reused.
@@ -87,6 +88,7 @@ __all__ = [
     "OffsetExpiredError",
     "OffsetOutOfRangeError",
     "OverloadedError",
+    "PipelineFailedError",
     "ProtocolError",
     "QuotaExceededError",
     "RecordFormatError",
@@ -440,3 +442,9 @@ class CheckpointMismatchError(ClientError):
     """A query's checkpoint tells of other queues than those it is pointed at. Give the query a new checkpoint, or its old cluster."""
 
     code = 65
+
+
+class PipelineFailedError(ClientError):
+    """A pipeline's Spark job failed. The message has Spark's first words; what was done is safe, and the next start goes on behind it."""
+
+    code = 68

@@ -15,7 +15,7 @@ from litemq.storage.store import DecidedHalves, Store
 
 __all__ = ["Copying"]
 
-_BYTES_AT_ONCE: Final = 2 << 20
+_BYTES_AT_ONCE: Final = 1 << 20  # some milliseconds for which everybody else waits
 _MOST_UNCONFIRMED: Final = 32 << 20  # then the disk catches up first: others write, too
 _AGAIN_MS: Final = 1000  # after a failure
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from litemq.types import DeadReason
 
-__all__ = ["Answer", "Burial", "Delivery", "Facts", "Verdict", "reason"]
+__all__ = ["Answer", "Burial", "Delivery", "Facts", "Half", "Verdict", "reason"]
 
 
 class Verdict(StrEnum):
@@ -36,6 +36,8 @@ class Verdict(StrEnum):
     BEHIND = "behind"
     READY = "ready"
     TAKEN_BY_RETENTION = "taken-by-retention"
+    UNDECIDED = "undecided"
+    ROLLED_BACK = "rolled-back"
 
 
 class Delivery(NamedTuple):
@@ -62,6 +64,14 @@ class Burial(NamedTuple):
     is_there: bool  # neither sent on nor dropped
 
 
+class Half(NamedTuple):
+    """A record of a transaction that nobody sees, or not yet."""
+
+    transaction: str
+    is_open: bool  # neither decided nor rolled back
+    is_decided: bool  # it is on its way into its queue
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Everything that is known here about a message and a group. Times are ms since 1970, 0 where there is none."""
@@ -80,6 +90,7 @@ class Facts:
     delivery: Delivery | None = None  # the latest one
     waiting_try: tuple[int, int] | None = None  # when the next try is due, and how many there were
     burial: Burial | None = None
+    half: Half | None = None  # where there is nothing else of the message
     is_paused: bool = False
     comes: int = 0  # members, and consumers that lease, that came for this topic lately
     filter: str = ""  # by which the group takes what it wants
@@ -128,6 +139,25 @@ def _is_missing(facts: Facts) -> Answer | None:
         Verdict.NOT_FOUND,
         f"not consumed because no message {facts.message_id!r} is {where} here: it was never stored, or retention took it",
         "check the id with the producer's receipt; `storage.retention` says how long messages stay",
+    )
+
+
+def _is_half(facts: Facts) -> Answer | None:
+    half = facts.half
+    if half is None:
+        return None
+    if half.is_decided:
+        return Answer(Verdict.READY, f"not consumed yet: transaction {half.transaction!r} is committed, and its messages are on their way")
+    if half.is_open:
+        return Answer(
+            Verdict.UNDECIDED,
+            f"not consumed because its transaction, {half.transaction!r}, is not decided: nobody sees its messages until it is committed",
+            "look at whether the job that wrote it is still running; what nobody decides is rolled back after `transactions.half_lifetime`",
+        )
+    return Answer(
+        Verdict.ROLLED_BACK,
+        f"not to be consumed at all: its transaction, {half.transaction!r}, was rolled back",
+        "another try of the same task wrote it again, with another id, or the batch was aborted: the job's log says which",
     )
 
 
@@ -257,6 +287,7 @@ def _is_ready(facts: Facts) -> Answer:
 
 _STEPS: Final[tuple[Callable[[Facts], Answer | None], ...]] = (
     _is_missing,
+    _is_half,
     _is_dead,
     _is_waiting,
     _is_done,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from litemq.broker.filters import parse_filter
 from litemq.broker.trace_events import TRACE_TOPIC, TraceEvent, decode_events, in_order
 from litemq.broker.visitors import RETRY_QUEUE, Visit, Visitors
-from litemq.broker.why import Burial, Delivery, Facts
+from litemq.broker.why import Burial, Delivery, Facts, Half
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.format.dead_letters import dead_topic, story_of
@@ -63,6 +63,11 @@ class Gatherer:
         topics = self._topics(topic, group)
         loop = asyncio.get_running_loop()
         name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
+        half = self._half(copies)
+        if half is not None:
+            # A transaction that has ended may have become messages that are not safe yet: they are looked for once they are.
+            await self._store.confirmed(self._store.log_end)
+            name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)
         if not copies:
             oldest_at = await loop.run_in_executor(self._lookups, self._oldest, [name] if name else topics[:1])
@@ -79,7 +84,7 @@ class Gatherer:
                 oldest_at=oldest_at,
             )
             return Gathered(facts, 0, events)
-        return Gathered(self._facts(name, message_id, group, copies), len(copies), events)
+        return Gathered(self._facts(name, message_id, group, copies, half if _are_halves(copies) else None), len(copies), events)
 
     def _topics(self, topic: str, group: str) -> list[str]:
         """Where to look: those of the group first."""
@@ -127,7 +132,7 @@ class Gatherer:
 
     # On the event loop ----------------------------------------------------------------------------------------------------------
 
-    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy]) -> Facts:
+    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None) -> Facts:
         state, now = self._store.state, self._clock.wall_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
@@ -152,6 +157,7 @@ class Gatherer:
             delivery=None if last is None else self._delivery(group, facts, last, came),
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             burial=self._burial(group, copies),
+            half=half,
             is_paused=self._is_paused(group),
             comes=len(came),
             filter=filter_,
@@ -184,6 +190,14 @@ class Gatherer:
             max(0, offset - begin - sum(min(end, offset) - run_begin for run_begin, end in done)),
         )
 
+    def _half(self, copies: list[Copy]) -> Half | None:
+        """What became of a message of which there are only halves."""
+        if not _are_halves(copies):
+            return None
+        name = copies[-1].stored.record.transaction_id
+        known = self._store.state.delivery.halves.get(name)
+        return Half(name, known is not None and not known.number, known is not None and known.number > 0)
+
     def _burial(self, group: str, copies: list[Copy]) -> Burial | None:
         """The latest dead letter of the message for the group."""
         for copy in reversed(copies):
@@ -193,6 +207,10 @@ class Gatherer:
                     there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
                     return Burial(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
         return None
+
+
+def _are_halves(copies: list[Copy]) -> bool:
+    return bool(copies) and all(copy.stamp.kind is RecordKind.HALF for copy in copies)
 
 
 def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:

@@ -26,6 +26,7 @@ class Program(StrEnum):
     BROKER = "broker"
     NAMESERVER = "nameserver"
     CLIENT = "client"
+    ARCHIVE = "archive"
 
 
 @app.callback()

@@ -19,6 +19,7 @@ NOUNS: Final = {
     "group": "Show what consumer groups have left to do, set their offsets and back, pause and delete them.",
     "message": "Send messages, follow a topic, look one up, ask why it was not consumed.",
     "nameserver": "Run a NameServer.",
+    "pipeline": "Archive messages to a table with Spark, look after the table, see how far it is.",
     "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",
     "topic": "Create, delete, list and describe topics.",
     "up": "Run a NameServer and a broker here, for development.",

@@ -50,6 +50,8 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             quota_bytes_per_s=config.quota_bytes_per_s,
             trace=config.trace,
             trace_one_in=config.trace_one_in,
+            half_lifetime_ms=config.half_lifetime_ms,
+            max_half_bytes=config.max_half_bytes,
         )
         started_at = clock.wall_ms()
         address = ("", 0)

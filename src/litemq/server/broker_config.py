@@ -55,6 +55,10 @@ class BrokerConfig:
     trace: Literal["off", "sampled", "all"] = "off"
     trace_one_in: int = 100
 
+    # What jobs write and nobody decides or adds to for so long is rolled back; and how much of it there may be.
+    half_lifetime_ms: int = 24 * 3600 * 1000
+    max_half_bytes: int = 64 << 30
+
     shutdown_timeout_ms: int = 30_000
 
     replication_role: Literal["master", "slave"] = "master"
@@ -88,6 +92,9 @@ class BrokerConfig:
             raise ConfigurationError(f"file_size={self.file_size}: choose a multiple of 8 of at least {least}, room for one record")
 
     def _check_numbers(self) -> None:
+        for name in ("half_lifetime_ms", "max_half_bytes"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: choose a positive number")
         for name in ("retention_ms", "max_log_bytes"):
             value = getattr(self, name)
             if value is not None and value <= 0:

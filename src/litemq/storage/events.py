@@ -56,7 +56,8 @@ def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterato
 
 
 def _halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalvesPlaced | HalvesCopied]]:
-    chosen, log_offsets = columns.subset(which), log_offsets[which]
+    chosen = columns if which.size == len(columns) else columns.subset(which)  # all of them: what is known of them already is used
+    log_offsets = log_offsets[which]
     header = chosen.header
     transactions, topics = chosen.part("transaction_id"), chosen.part("topic")
     queue_offsets, sizes, times = (header[name].astype(np.int64) for name in ("queue_offset", "size", "store_timestamp"))

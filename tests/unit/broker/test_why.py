@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.why import Burial, Delivery, Facts, Verdict, reason
+from litemq.broker.why import Burial, Delivery, Facts, Half, Verdict, reason
 from litemq.types import DeadReason
 
 NOW = 1_700_000_000_000
@@ -29,6 +29,9 @@ DEAD = Burial(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "0011", is
         (replace(FACTS, burial=DEAD._replace(is_there=False)), Verdict.SENT_ON, "sent on or dropped since"),
         (replace(FACTS, burial=DEAD._replace(is_there=False), stored_at=NOW), Verdict.READY, "nothing stops it"),
         (replace(FACTS, burial=DEAD._replace(is_there=False), delivery=READY._replace(is_done=True)), Verdict.CONSUMED, "acknowledged"),
+        (replace(FACTS, half=Half("q/0/0/0", is_open=True, is_decided=False)), Verdict.UNDECIDED, "'q/0/0/0', is not decided"),
+        (replace(FACTS, half=Half("q/0/0/0", is_open=False, is_decided=True)), Verdict.READY, "on their way"),
+        (replace(FACTS, half=Half("q/0/0/0", is_open=False, is_decided=False)), Verdict.ROLLED_BACK, "was rolled back"),
         (replace(FACTS, due=NOW + 90_000), Verdict.NOT_DUE, "in 90.0 s"),
         (replace(FACTS, due=NOW + 7_200_000), Verdict.NOT_DUE, "in 2.0 hours"),
         (replace(FACTS, waiting_try=(NOW + 4_000, 2)), Verdict.WAITS_FOR_TRY, "try 2 failed and the next one is due at"),

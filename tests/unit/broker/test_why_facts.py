@@ -26,6 +26,7 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.types import DeadReason
 from support.callers import Asking, Kind, records, running_broker
+from support.halves import Job, attempt
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
@@ -142,6 +143,25 @@ def test_what_the_message_itself_says(kind: Kind, tmp_path: Path) -> None:
         await desk.asking.send(template.encode(b"x", message_id="short", expire_at=desk.clock.wall_ms() + 1_000))
         desk.clock.advance(2)
         assert await desk.verdict("short") == "expired"
+
+    _with(kind, tmp_path, test)
+
+
+@KINDS
+def test_what_a_transaction_holds_back(kind: Kind, tmp_path: Path) -> None:
+    async def test(desk: Desk) -> None:
+        job = Job(desk.broker)
+        await job.write(attempt(0, 0), 1)
+        await job.write(attempt(0, 1), 1)
+        assert await desk.verdict("0-0-0-0") == "undecided"
+        desk.broker._transactions._copying.close()
+        await job.commit(0, (0, 0, 1))
+        assert await desk.verdict("0-0-0-0") == "ready"
+        assert await desk.verdict("0-1-0-0") == "rolled-back"
+        desk.broker._transactions._copying._closed = False
+        await desk.broker.fire_due()
+        answer = await desk.why("0-0-0-0")
+        assert (answer.verdict, "never read queue 0" in answer.sentence) == ("before-start", True)
 
     _with(kind, tmp_path, test)
 

@@ -49,6 +49,7 @@ def test_clients_are_told_the_host_unless_another_is_named() -> None:
         ({"max_log_bytes": -1}, "leave it out"),
         ({"default_queues": 0}, "choose 1 … 65536"),
         ({"quota_bytes_per_s": -1}, "choose 0 or more"),
+        ({"half_lifetime_ms": 0}, "choose a positive number"),
         ({"shutdown_timeout_ms": -1}, "choose 0 or more"),
         ({"replication_mode": "maybe"}, "choose async or sync"),
         ({"replication_role": "king"}, "choose master"),

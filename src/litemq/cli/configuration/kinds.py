@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from litemq.errors import ConfigurationError
 
-__all__ = ["DURATION", "INTEGER", "SIZE", "SWITCH", "TEXT", "TEXTS", "Kind", "choice"]
+__all__ = ["DURATION", "INTEGER", "NAMED_TEXTS", "SIZE", "SWITCH", "TEXT", "TEXTS", "Kind", "choice"]
 
 _DURATION_UNITS: Final[dict[str, int]] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -59,6 +60,8 @@ class Kind:
             return _shortest(value, _DURATION_UNITS)
         if self.name == "size" and isinstance(value, int):
             return _shortest(value, {unit: factor for unit, factor in _SIZE_UNITS.items() if "i" in unit}) if value >= 1024 else value
+        if isinstance(value, Mapping):
+            return "; ".join(f"{name}={text}" for name, text in value.items())
         return list(value) if isinstance(value, tuple) else value
 
 
@@ -119,6 +122,16 @@ def _texts(value: object, _kind: Kind) -> tuple[str, ...]:
     raise ConfigurationError(f'write a list of texts, such as ["127.0.0.1:9876"], not {_toml(value)}')
 
 
+def _named_texts(value: object, _kind: Kind) -> dict[str, str]:
+    if isinstance(value, str):
+        pairs = [pair.partition("=") for pair in value.split(";") if pair.strip()]
+        if all(equals and name.strip() for name, equals, _ in pairs):
+            return {name.strip(): text.strip() for name, _, text in pairs}
+    elif isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return dict(value)
+    raise ConfigurationError(f'write texts by their names, such as orders = "variant", not {_toml(value)}')
+
+
 def _choice(value: object, kind: Kind) -> str:
     if isinstance(value, str) and value in kind.choices:
         return value
@@ -132,6 +145,7 @@ _READERS: Final = {
     "duration": _duration,
     "size": _size,
     "texts": _texts,
+    "named texts": _named_texts,
     "choice": _choice,
 }
 
@@ -161,3 +175,4 @@ SWITCH: Final = Kind("switch", "")
 DURATION: Final = Kind("duration", "DURATION")
 SIZE: Final = Kind("size", "SIZE")
 TEXTS: Final = Kind("texts", "TEXT,…")
+NAMED_TEXTS: Final = Kind("named texts", "NAME=TEXT;…")

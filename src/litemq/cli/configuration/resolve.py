@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from litemq.cli.configuration.kinds import NAMED_TEXTS
 from litemq.cli.configuration.setting import Setting, Table
 from litemq.errors import ConfigurationError, InvalidArgumentError
 
@@ -64,18 +65,19 @@ def _read_file(table: Table, file: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} is not TOML: {error}") from None
     known = [setting.key for setting in table.settings]
-    found = dict(_leaves(document, "", known))
+    whole = {setting.key for setting in table.settings if setting.kind == NAMED_TEXTS}
+    found = dict(_leaves(document, "", known, whole))
     for key in found:
         if key not in known:
             raise ConfigurationError(f"{file}: {key}: there is no such setting{_suggestion(key, known)}")
     return found
 
 
-def _leaves(values: Mapping[str, object], prefix: str, known: list[str]) -> Iterator[tuple[str, object]]:
+def _leaves(values: Mapping[str, object], prefix: str, known: list[str], whole: set[str]) -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         key = f"{prefix}{name}"
-        if isinstance(value, dict) and (value or any(one.startswith(f"{key}.") for one in known)):
-            yield from _leaves(value, f"{key}.", known)
+        if isinstance(value, dict) and key not in whole and (value or any(one.startswith(f"{key}.") for one in known)):
+            yield from _leaves(value, f"{key}.", known, whole)
         else:
             yield key, value
 

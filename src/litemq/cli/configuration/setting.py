@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +51,7 @@ class Table:
     @cached_property
     def defaults(self) -> dict[str, Any]:
         """Every setting's default, by its field."""
-        found = {**self.beside, **{one.name: one.default for one in fields(self.config_type)}}
+        found = {**self.beside, **{one.name: _default(one) for one in fields(self.config_type)}}
         return {setting.field: found[setting.field] for setting in self.settings}
 
     def variable(self, setting: Setting) -> str:
@@ -63,3 +63,7 @@ class Table:
     def file_variable(self) -> str:
         """The twin of ``--config``."""
         return f"LITEMQ_{self.program}_CONFIG".upper()
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from litemq.cli.configuration.kinds import DURATION, INTEGER, SIZE, SWITCH, TEXT, TEXTS, choice
+from litemq.cli.configuration.kinds import DURATION, INTEGER, NAMED_TEXTS, SIZE, SWITCH, TEXT, TEXTS, choice
 from litemq.cli.configuration.setting import Setting, Table
 
-__all__ = ["BROKER", "CLIENT", "NAMESERVER", "TABLES"]
+__all__ = ["ARCHIVE", "BROKER", "CLIENT", "NAMESERVER", "TABLES"]
 
 
 def _broker() -> type[Any]:
@@ -26,6 +26,12 @@ def _client() -> type[Any]:
     from litemq.client.config import ClientConfig
 
     return ClientConfig
+
+
+def _archive() -> type[Any]:
+    from litemq.spark.pipelines.config import ArchiveConfig
+
+    return ArchiveConfig
 
 
 BROKER: Final = Table(
@@ -68,6 +74,13 @@ BROKER: Final = Table(
             "Which messages' events are told in LITEMQ_SYS_TRACE: of none, of one in so many, or of all.",
         ),
         Setting("trace.one_in", "trace_one_in", INTEGER, "Of how many messages one is traced, where the mode is sampled."),
+        Setting(
+            "transactions.half_lifetime",
+            "half_lifetime_ms",
+            DURATION,
+            "What a job writes and nobody decides or adds to for so long is rolled back.",
+        ),
+        Setting("transactions.max_half_size", "max_half_bytes", SIZE, "What jobs write may wait for a decision up to this size."),
         Setting("shutdown.timeout", "shutdown_timeout_ms", DURATION, "How long a stop may take."),
         Setting("replication.role", "replication_role", choice("master", "slave"), "master; there are no slaves yet."),
         Setting("replication.mode", "replication_mode", choice("async", "sync"), "How slaves follow; without effect until there are any."),
@@ -150,4 +163,54 @@ CLIENT: Final = Table(
     beside={"url": "litemq://127.0.0.1:9876"},
 )
 
-TABLES: Final = {table.program: table for table in (BROKER, NAMESERVER, CLIENT)}
+ARCHIVE: Final = Table(
+    "archive",
+    _archive,
+    (
+        Setting("source.url", "url", TEXT, "Where the NameServers are: litemq://host:port,host:port.", variable="LITEMQ_URL"),
+        Setting("source.topics", "topics", TEXTS, "The topics to archive; none: all that there are and will be."),
+        Setting("source.topic_pattern", "topic_pattern", TEXT, "Instead of topics: those whose whole names fit a regular expression."),
+        Setting(
+            "source.starting_offsets", "starting_offsets", choice("earliest", "latest"), "Where a stream begins that has no checkpoint yet."
+        ),
+        Setting(
+            "source.fail_on_data_loss",
+            "fail_on_data_loss",
+            SWITCH,
+            "Stop where messages are gone that were not archived; else go on, and count them.",
+        ),
+        Setting(
+            "table.location", "table", TEXT, "The folder of the table, or an address such as s3://bucket/messages; made if it is missing."
+        ),
+        Setting(
+            "table.format",
+            "table_format",
+            choice("delta", "delta-spark", "parquet"),
+            "delta, by delta-rs; delta-spark, by Spark's own connector; parquet, plain files with manifests.",
+        ),
+        Setting("table.codec", "codec", choice("zstd", "snappy", "none"), "How files are compressed."),
+        Setting("table.codec_level", "codec_level", INTEGER, "How hard zstd tries."),
+        Setting(
+            "stream.checkpoint", "checkpoint", TEXT, "Where the stream keeps how far it is; empty: the folder _checkpoint in the table's."
+        ),
+        Setting("stream.trigger", "trigger_ms", DURATION, "How often there is a batch; 0: as soon as the last one is done."),
+        Setting("stream.max_rows_per_batch", "max_rows_per_batch", INTEGER, "The most messages of a batch."),
+        Setting("stream.task_size", "task_bytes", SIZE, "How many bytes of messages one task reads."),
+        Setting("parsed.location", "parsed_location", TEXT, "Where parsed tables are; empty: the table's location with -parsed behind it."),
+        Setting(
+            "parsed.topics",
+            "parsed",
+            NAMED_TEXTS,
+            "Topics whose JSON bodies get a table of their own: variant, or columns as in SQL.",
+        ),
+        Setting(
+            "upkeep.compact_every_batches", "compact_every_batches", INTEGER, "Small files are joined every so many batches; 0: never."
+        ),
+        Setting("upkeep.compact_target_size", "compact_target_bytes", SIZE, "How large a joined file becomes."),
+        Setting("upkeep.vacuum_keep", "vacuum_keep_ms", DURATION, "For how long files stay that the table does not name any more."),
+        Setting("spark.master", "spark_master", TEXT, "Spark's master; empty: as Spark was told elsewhere, or all cores here."),
+        Setting("spark.settings", "spark_settings", NAMED_TEXTS, "More of Spark's own settings, by their names."),
+    ),
+)
+
+TABLES: Final = {table.program: table for table in (BROKER, NAMESERVER, CLIENT, ARCHIVE)}

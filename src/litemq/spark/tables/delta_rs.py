@@ -20,12 +20,12 @@ from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import TableFile, TableLayout
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
     from deltalake.transaction import AddAction, RemoveAction
 else:
     try:
-        from deltalake import CommitProperties, DeltaTable, Transaction
+        from deltalake import CommitProperties, DeltaTable, Schema, Transaction
         from deltalake.exceptions import CommitFailedError, TableNotFoundError
         from deltalake.transaction import AddAction, RemoveAction
     except ModuleNotFoundError:
@@ -50,12 +50,13 @@ class DeltaRsTable:
     def __init__(self, folder: TableFolder, layout: TableLayout, *, create: bool = False) -> None:
         self.folder = folder
         self.layout = layout
+        self._schema = Schema.from_json(layout.delta_schema) if layout.delta_schema else Schema.from_arrow(layout.schema)
         if create:
             if folder.local is not None:
                 folder.local.mkdir(parents=True, exist_ok=True)
             configuration = {**_CONFIGURATION, **({_STATISTICS: ",".join(layout.statistics)} if layout.statistics else {})}
             DeltaTable.create(
-                folder.location, layout.schema, mode="ignore", partition_by=list(layout.partition_by), configuration=configuration
+                folder.location, self._schema, mode="ignore", partition_by=list(layout.partition_by), configuration=configuration
             )
         try:
             self._table = DeltaTable(folder.location)
@@ -127,7 +128,7 @@ class DeltaRsTable:
         properties = CommitProperties(app_transactions=[transaction] if transaction else None, max_commit_retries=0)
         try:
             self._table.create_write_transaction(
-                actions, "append", self.layout.schema, list(self.layout.partition_by), commit_properties=properties
+                actions, "append", self._schema, list(self.layout.partition_by), commit_properties=properties
             )
         except CommitFailedError:
             return False

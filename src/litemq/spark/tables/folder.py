@@ -43,6 +43,10 @@ class TableFolder:
     def __reduce__(self) -> tuple[Any, ...]:
         return TableFolder, (self.location,)
 
+    def as_uri(self) -> str:
+        """The same for Spark, whose default may be another file system."""
+        return self.location if self.local is None else self.local.as_uri()
+
     def local_path(self, what: str) -> Path:
         """The folder as a path; raises for what can be done in a local one only."""
         if self.local is None:
@@ -72,6 +76,32 @@ class TableFolder:
             return filesystem.open_input_file(f"{base}/{path}")
         return pa.OSFile(str(self.local / path), "rb")
 
+    def read_text(self, path: str) -> str | None:
+        """All of a small file; none where there is no such file."""
+        try:
+            with self.open_input(path) as file:
+                return bytes(file.read()).decode()
+        except FileNotFoundError:
+            return None
+
+    def has_files(self, path: str) -> bool:
+        """Whether there is anything in a folder."""
+        filesystem, base = self._filesystem()
+        return bool(filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}", allow_not_found=True)))
+
+    def files_in(self, path: str) -> list[str]:
+        """The files of rows in a folder."""
+        filesystem, base = self._filesystem()
+        found = filesystem.get_file_info(pa_fs.FileSelector(f"{base}/{path}"))
+        return sorted(f"{path}/{one.base_name}" for one in found if one.base_name.endswith(".parquet"))
+
+    def sync(self, path: str) -> None:
+        """Make sure that a file is on disk that somebody else has written."""
+        if self.local is not None:
+            with (self.local / path).open("rb") as file:
+                os.fsync(file.fileno())
+            sync_folder((self.local / path).parent)
+
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
         if self.local is None:
@@ -82,13 +112,16 @@ class TableFolder:
 
     def data_files(self, older_than_s: float) -> list[str]:
         """The files of rows that lie here and are older than that, whether the table names them or not."""
-        filesystem, base = self._remote() if self.local is None else (pa_fs.LocalFileSystem(), str(self.local))
+        filesystem, base = self._filesystem()
         before = time.time() - older_than_s
         found = filesystem.get_file_info(pa_fs.FileSelector(base, recursive=True, allow_not_found=True))
         names = {one.path[len(base) + 1 :]: one for one in found if one.type is pa_fs.FileType.File}
         return sorted(
             name for name, one in names.items() if name.endswith(".parquet") and not _is_hidden(name) and one.mtime.timestamp() <= before
         )
+
+    def _filesystem(self) -> tuple[pa_fs.FileSystem, str]:
+        return self._remote() if self.local is None else (pa_fs.LocalFileSystem(), str(self.local))
 
     def _remote(self) -> tuple[pa_fs.FileSystem, str]:
         found: tuple[pa_fs.FileSystem, str] = pa_fs.FileSystem.from_uri(self.location)

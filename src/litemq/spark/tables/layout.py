@@ -34,6 +34,7 @@ class TableLayout:
     schema: pa.Schema
     partition_by: tuple[str, ...]
     statistics: tuple[str, ...] = ()  # the columns whose least and most value the table's log has of each file
+    delta_schema: str = ""  # the columns as Delta's own JSON, for types that Arrow lacks
 
 
 MESSAGES: Final = TableLayout(MESSAGE_SCHEMA.append(STORE_DATE).append(STORE_HOUR), ("topic", STORE_DATE.name, STORE_HOUR.name), STATISTICS)

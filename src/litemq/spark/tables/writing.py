@@ -36,13 +36,19 @@ class Codec:
     name: str = "zstd"
     level: int | None = 1
 
+    @classmethod
+    def of(cls, name: str, level: int) -> Codec:
+        """As it is configured: a level is zstd's alone."""
+        return cls(name, level if name == "zstd" else None)
+
 
 class MessageWriter:
     """The files that one task writes. Rows come queue by queue, in the order of the key; a file that is not finished is left over."""
 
-    def __init__(self, folder: TableFolder, codec: Codec) -> None:
+    def __init__(self, folder: TableFolder, codec: Codec, *, file_bytes: int | None = None) -> None:
         self._folder = folder
         self._codec = codec
+        self._file_bytes = file_bytes  # where a file is large enough; not said: however large it becomes
         self._open: dict[tuple[str, int], _OpenFile] = {}  # that used last comes last
         self._done: list[TableFile] = []
 
@@ -51,6 +57,8 @@ class MessageWriter:
         for hour, begin, end in _hours(batch):
             file = self._file(topic, hour)
             file.add(batch if end - begin == batch.num_rows else batch.slice(begin, end - begin))
+            if self._file_bytes is not None and file.size >= self._file_bytes:
+                self._done.append(self._open.pop((topic, hour)).close())
         while sum(file.buffered for file in self._open.values()) > _BUFFERED_BYTES:
             max(self._open.values(), key=lambda file: file.buffered).flush()
 
@@ -69,15 +77,21 @@ class MessageWriter:
             self._done.append(self._open.pop(next(iter(self._open))).close())
         return self._done
 
+    def discard(self) -> None:
+        """The task has failed: take back what it wrote, as far as that goes. What is left is left over, and vacuum takes it."""
+        for path in [*(file.path for file in self._open.values()), *(file.path for file in self._done)]:
+            with contextlib.suppress(OSError):
+                self._folder.delete(path)
+
 
 class _OpenFile:
     """A file that is being written."""
 
     def __init__(self, folder: TableFolder, partition: dict[str, str], codec: Codec) -> None:
         self._partition = partition
-        self._path = f"{folder_of(partition, MESSAGES.partition_by)}/{uuid.uuid4().hex}.parquet"
+        self.path = f"{folder_of(partition, MESSAGES.partition_by)}/{uuid.uuid4().hex}.parquet"
         self._stack = contextlib.ExitStack()
-        self._stream = self._stack.enter_context(folder.new_file(self._path))
+        self._stream = self._stack.enter_context(folder.new_file(self.path))
         self._writer = pq.ParquetWriter(
             self._stream,
             FILE_SCHEMA,
@@ -105,6 +119,11 @@ class _OpenFile:
         if self.buffered >= _ROW_GROUP_BYTES:
             self.flush()
 
+    @property
+    def size(self) -> int:
+        """How large it is so far."""
+        return int(self._stream.tell()) + self.buffered
+
     def flush(self) -> None:
         """What is buffered becomes a row group."""
         if self._batches:
@@ -119,7 +138,7 @@ class _OpenFile:
             size = self._stream.tell()
         least = {name: _told(name, one.least) for name, one in self._ranges.items()}
         most = {name: _told(name, one.most) for name, one in self._ranges.items()}
-        return TableFile(self._path, size, self._rows, self._partition, least, most)
+        return TableFile(self.path, size, self._rows, self._partition, least, most)
 
 
 class _Range:

@@ -1,0 +1,1 @@
+"""What is done to messages in bulk, as Spark jobs that run on and can be restarted anywhere."""

@@ -1,0 +1,152 @@
+"""The archive: topics to a table, as a stream, exactly once.
+
+The stream's rows are spans of queues, not messages: where a batch begins and ends is decided by the source and kept in Spark's checkpoint.
+For each batch, tasks fetch their spans from the brokers and write files; the driver commits them to the table under the batch's number, and
+then tells the brokers how far each queue is archived. Whatever is killed when: a batch without a commit is done anew from the same spans,
+and one that is in the table is known by its number.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from litemq.spark.fetch import QueueSpan, links_to
+from litemq.spark.pipelines.checkpoint import application_of
+from litemq.spark.pipelines.compaction import compact_table
+from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.pipelines.failures import in_our_words
+from litemq.spark.pipelines.lag import messages_behind
+from litemq.spark.pipelines.parsing import ParsedTables
+from litemq.spark.pipelines.reporting import report_archived
+from litemq.spark.pipelines.spans import check_topics, read_spans, spans_stream
+from litemq.spark.pipelines.status import Status
+from litemq.spark.pipelines.tasks import BatchWriting, Written, plan_tasks, run_tasks
+from litemq.spark.sampling import RowSizes
+from litemq.spark.tables.folder import TableFolder
+from litemq.spark.tables.opening import create_table
+from litemq.spark.tables.writing import Codec
+
+__all__ = ["Archive"]
+
+_LOG = logging.getLogger(__name__)
+_LOOK_EVERY_S: Final = 1
+_VACUUM_EVERY_S: Final = 86_400.0
+
+
+class Archive:
+    """One run of the archive."""
+
+    def __init__(self, spark: SparkSession, config: ArchiveConfig, *, say: Callable[[str], None] = _LOG.info) -> None:
+        self._spark = spark
+        self._config = config
+        self._say = say
+        self._topics = check_topics(config)
+        self._table = create_table(config.table, config.table_format)
+        self._checkpoint = TableFolder(config.checkpoint_location)
+        self._app_id = application_of(self._checkpoint, self._table)
+        self._parsed = ParsedTables(spark, config, self._app_id)
+        self._status = Status(config, self._table.identity())
+        self._in_batch = threading.Lock()
+        self._failure: BaseException | None = None
+        self._batches = 0
+        self._vacuumed_at = time.monotonic()
+
+    def run(self, *, once: bool = False, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Archive until there is nothing more, if ``once``; else until ``stopping`` says so. The batch that runs then is finished."""
+        if not self._topics:
+            self._say("there is no topic to archive yet" + ("" if once else ": waiting for one"))
+        try:
+            query = self._start(once)
+            self._status.say("running")
+            while not query.awaitTermination(_LOOK_EVERY_S):
+                if stopping():
+                    with self._in_batch:
+                        query.stop()
+        except PySparkException as error:
+            failure = in_our_words(self._failure or error)
+            self._status.say("failed", error=str(failure))
+            raise failure from error
+        except BaseException as error:
+            self._status.say("failed", error=repr(error))
+            raise
+        self._status.say("stopped")
+
+    def _start(self, once: bool) -> StreamingQuery:
+        spans = spans_stream(self._spark, self._config)
+        writer = spans.writeStream.foreachBatch(self._archive_batch).option("checkpointLocation", self._checkpoint.as_uri())
+        if once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds").start()
+
+    # A batch ---------------------------------------------------------------------------------------------------------------------
+
+    def _archive_batch(self, rows: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            try:
+                self._archive(read_spans(rows), batch_id)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _archive(self, spans: list[QueueSpan], batch_id: int) -> None:
+        begun = time.monotonic()
+        self._table.refresh()
+        last = self._table.last_batch(self._app_id)
+        if last is not None and last >= batch_id:
+            _LOG.info("batch %d is in the table already", batch_id)
+            self._report(spans)
+            return
+        done = self._write(spans)
+        files = [file for one in done for file in one.files]
+        self._parsed.parse(files, batch_id)
+        self._table.append(files, self._app_id, batch_id)
+        self._report(spans)
+        lost = [loss for one in done for loss in one.losses]
+        for loss in lost:
+            _LOG.warning("%s: offsets %d … %d are not archived: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
+        line = self._status.batch(
+            batch_id,
+            rows=sum(one.rows for one in done),
+            read_bytes=sum(one.read_bytes for one in done),
+            files=len(files),
+            lost=sum(loss.span.end - loss.span.begin for loss in lost),
+            seconds=time.monotonic() - begun,
+            lag=messages_behind(links_to(self._config.url), self._checkpoint, batch_id),
+        )
+        self._say(line)
+        self._keep_up()
+
+    def _write(self, spans: list[QueueSpan]) -> list[Written]:
+        context = self._spark.sparkContext
+        sizes = RowSizes(links_to(self._config.url), spans)
+        tasks = plan_tasks(spans, sizes.of, self._config.task_bytes, context.defaultParallelism)
+        if not tasks:
+            return []
+        codec = Codec.of(self._config.codec, self._config.codec_level)
+        writing = BatchWriting(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
+        return run_tasks(context, writing, tasks)
+
+    def _report(self, spans: Iterable[QueueSpan]) -> None:
+        report_archived(links_to(self._config.url), self._table.folder.location, spans)
+
+    def _keep_up(self) -> None:
+        """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""
+        self._batches += 1
+        every = self._config.compact_every_batches
+        if not every or self._batches % every:
+            return
+        done = compact_table(self._spark, self._table, self._config, most_groups=4 * self._spark.sparkContext.defaultParallelism)
+        if done.files_before:
+            self._say(f"joined {done.files_before} files into {done.files_after}")
+        if time.monotonic() - self._vacuumed_at >= _VACUUM_EVERY_S:
+            self._vacuumed_at = time.monotonic()
+            gone = self._table.vacuum(self._config.vacuum_keep_ms / 1000, dry_run=False)
+            self._say(f"deleted {len(gone)} files that the table does not name any more")

@@ -1,0 +1,110 @@
+"""Every setting of the archive, with its default. Nothing of Spark is loaded here: commands read settings before they need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, get_args
+from urllib.parse import urlsplit
+
+from litemq.errors import InvalidArgumentError
+from litemq.types import check_name
+
+__all__ = ["UNPARSED", "VARIANT", "ArchiveConfig", "CodecName", "TableFormat"]
+
+TableFormat = Literal["delta", "delta-spark", "parquet"]
+CodecName = Literal["zstd", "snappy", "none"]
+VARIANT: Final = "variant"
+UNPARSED: Final = "_unparsed"  # no topic is called so
+
+_MIB: Final = 1 << 20
+_HOUR_MS: Final = 3_600_000
+_LEAST_KEPT_MS: Final = _HOUR_MS
+_MOST_KEPT_MS: Final = 30 * 24 * _HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveConfig:
+    """How messages are archived. Durations are milliseconds, sizes bytes, as their names say."""
+
+    url: str = "litemq://127.0.0.1:9876"
+    topics: tuple[str, ...] = ()  # none named: all that users made, and those that they will make
+    topic_pattern: str = ""
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    fail_on_data_loss: bool = True
+
+    # The table
+    table: str = "./litemq-data/archive"
+    table_format: TableFormat = "delta"
+    codec: CodecName = "zstd"
+    codec_level: int = 1  # of zstd
+
+    # The stream
+    checkpoint: str = ""  # empty: the folder _checkpoint in the table's
+    trigger_ms: int = 60_000
+    max_rows_per_batch: int = 4_000_000
+    task_bytes: int = 128 * _MIB
+
+    # Parsed tables, by topic: the word variant, or columns as in SQL
+    parsed: Mapping[str, str] = field(default_factory=dict)
+    parsed_location: str = ""  # empty: the table's, with -parsed behind it
+
+    # Upkeep
+    compact_every_batches: int = 60  # 0: never while the stream runs
+    compact_target_bytes: int = 256 * _MIB
+    vacuum_keep_ms: int = 7 * 24 * _HOUR_MS
+
+    # Spark
+    spark_master: str = ""  # empty: what Spark was told elsewhere, or all cores of this machine
+    spark_settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for topic in (*self.topics, *self.parsed):
+            check_name(topic)
+        if self.topics and self.topic_pattern:
+            raise InvalidArgumentError("topic_pattern and topics exclude each other: name topics, or a pattern")
+        try:
+            re.compile(self.topic_pattern)
+        except re.error as error:
+            raise InvalidArgumentError(f"topic_pattern={self.topic_pattern!r} is no pattern: {error}") from None
+        if not self.url.startswith("litemq://"):
+            raise InvalidArgumentError(f"url={self.url!r}: write it like litemq://127.0.0.1:9876")
+        if not self.table:
+            raise InvalidArgumentError("table= is empty: name the folder of the table, such as /data/lake/messages")
+        if self.table_format not in get_args(TableFormat):
+            raise InvalidArgumentError(f"table_format={self.table_format!r}: choose {' or '.join(get_args(TableFormat))}")
+        self._check_bounds("trigger_ms", 0, 24 * _HOUR_MS)
+        self._check_bounds("max_rows_per_batch", 1, 1 << 40)
+        self._check_bounds("task_bytes", _MIB, 4096 * _MIB)
+        self._check_bounds("codec_level", 1, 22)
+        self._check_bounds("compact_every_batches", 0, 1 << 31)
+        self._check_bounds("compact_target_bytes", _MIB, 4096 * _MIB)
+        # What was not committed within that time, or is read for longer, would be taken away from under somebody.
+        self._check_bounds("vacuum_keep_ms", _LEAST_KEPT_MS, _MOST_KEPT_MS)
+        for topic, columns in self.parsed.items():
+            if not columns.strip():
+                raise InvalidArgumentError(f"parsed topic {topic!r}: write {VARIANT}, or columns such as 'id bigint, amount double'")
+
+    def _check_bounds(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if not least <= value <= most:
+            raise InvalidArgumentError(f"{name}={value}: choose {least} … {most}")
+
+    @property
+    def checkpoint_location(self) -> str:
+        """Where the stream keeps how far it is."""
+        return self.checkpoint or f"{self.table.rstrip('/')}/_checkpoint"
+
+    def parsed_table(self, topic: str) -> str:
+        """Where a topic's parsed rows are; for ``UNPARSED``, those of all topics that would not parse."""
+        return f"{self.parsed_location.rstrip('/') or self.table.rstrip('/') + '-parsed'}/{topic}"
+
+    @property
+    def status_file(self) -> Path | None:
+        """What the stream says of itself; none, where the checkpoint is not on this machine."""
+        parts = urlsplit(self.checkpoint_location)
+        if len(parts.scheme) > 1 and parts.scheme != "file":
+            return None
+        return Path(parts.path if parts.scheme == "file" else self.checkpoint_location) / "litemq-status.json"

@@ -1,0 +1,79 @@
+"""A stream whose rows are spans of queues: what a batch is to read, without reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, InputPartition
+
+from litemq.spark.fetch import QueueSpan, links_to
+from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.planning import Offsets, chosen_places, spans_between
+from litemq.spark.read_options import parse_read_options
+from litemq.spark.source import SpansPartition
+from litemq.spark.stream import StreamReader
+
+__all__ = ["SpansSource", "check_topics", "read_spans", "spans_stream"]
+
+_SCHEMA: Final = pa.schema(
+    [("broker", pa.string()), ("topic", pa.string()), ("queue_id", pa.int32()), ("begin", pa.int64()), ("end", pa.int64())]
+)
+
+
+class SpansSource(DataSource):
+    """``litemq-spans``: the options of the source ``litemq``, the offsets of its stream, and none of its messages."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "litemq-spans"
+
+    def schema(self) -> str:
+        return "broker string, topic string, queue_id int, begin bigint, end bigint"
+
+    def streamReader(self, schema: Any) -> SpansReader:  # noqa: ARG002, N802 (Spark's names)
+        return SpansReader(parse_read_options(self.options, "stream"), ())
+
+
+class SpansReader(StreamReader):
+    """The same stream, told and not fetched."""
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        first, last = Offsets.of_json(start), Offsets.of_json(end)
+        if not self._followed:
+            self._follow(first)
+        return [SpansPartition(tuple(spans_between(first, last)))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SpansPartition) and partition.spans:
+            yield pa.RecordBatch.from_pylist([span._asdict() for span in partition.spans], _SCHEMA)
+
+
+def _options(config: ArchiveConfig) -> dict[str, str]:
+    topics = {"subscribe": ",".join(config.topics)} if config.topics else {"subscribePattern": config.topic_pattern or ".*"}
+    return {
+        "url": config.url,
+        **topics,
+        "startingOffsets": config.starting_offsets,
+        "maxOffsetsPerTrigger": str(config.max_rows_per_batch),
+        "failOnDataLoss": str(config.fail_on_data_loss).lower(),
+    }
+
+
+def check_topics(config: ArchiveConfig) -> list[str]:
+    """The topics that are to be archived now; raises where one is named that nobody has, or where nobody answers."""
+    options = parse_read_options(_options(config), "stream")
+    return sorted({place.topic for place in chosen_places(options, links_to(config.url).topics())})
+
+
+def spans_stream(spark: SparkSession, config: ArchiveConfig) -> DataFrame:
+    """The stream of what is to be archived."""
+    spark.dataSource.register(SpansSource)
+    return spark.readStream.format(SpansSource.name()).options(**_options(config)).load()
+
+
+def read_spans(rows: DataFrame) -> list[QueueSpan]:
+    """The spans of a batch: offsets, as many as there are queues."""
+    return [QueueSpan(*row) for row in rows.collect()]

@@ -1,0 +1,96 @@
+"""A batch's spans, dealt out to tasks, and what one task does: fetch, decode, write files.
+
+Only names, sizes and statistics of files go back to the driver. A task that is tried again, or twice at the same time, writes other files:
+which of them count is what Spark says, and the table's commit.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
+from litemq.spark.planning import packed
+from litemq.spark.tables.folder import TableFolder
+from litemq.spark.tables.layout import FILE_SCHEMA, TableFile
+from litemq.spark.tables.writing import Codec, MessageWriter
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["BatchWriting", "Written", "plan_tasks", "run_tasks", "span_rows"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+_LEAST_TASK_BYTES: Final = 64 << 20
+
+
+class Written(NamedTuple):
+    """What a task did."""
+
+    files: list[TableFile]
+    rows: int
+    read_bytes: int
+    losses: list[Loss]
+
+
+def plan_tasks(spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], task_bytes: int, cores: int) -> list[list[QueueSpan]]:
+    """Deal spans out to tasks of about the same size; the spans of a task are in the order of their keys."""
+    total = sum((span.end - span.begin) * row_bytes(span.topic) for span in spans if span.end > span.begin)
+    count = max(1, round(total / task_bytes))
+    even = -(-count // cores) * cores  # the last round has work for all cores
+    least = even if total / even >= _LEAST_TASK_BYTES else None
+    return [sorted(task) for task in packed(spans, row_bytes, least=least, partition_bytes=task_bytes)]
+
+
+def run_tasks(context: SparkContext, work: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+    """Do some work on Spark, a task for each piece; what comes back is small."""
+    done: list[R] = context.parallelize(tasks, len(tasks)).map(work).collect()
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWriting:
+    """How the tasks of a batch write; called with one task's spans, where it runs."""
+
+    url: str
+    folder: TableFolder
+    codec: Codec
+    fail_on_data_loss: bool
+
+    def __call__(self, spans: Sequence[QueueSpan]) -> Written:
+        _settle_down()
+        writer = MessageWriter(self.folder, self.codec)
+        rows = read_bytes = 0
+        losses: list[Loss] = []
+        try:
+            for span in spans:
+                for chunk in links_to(self.url).fetch(span, losses=None if self.fail_on_data_loss else losses):
+                    read_bytes += len(chunk)
+                    for batch in decode(chunk, FILE_SCHEMA.names, span.broker):
+                        rows += batch.num_rows
+                        writer.write(span.topic, batch.cast(FILE_SCHEMA) if batch.schema != FILE_SCHEMA else batch)
+            return Written(writer.finish(), rows, read_bytes, losses)
+        except BaseException:
+            writer.discard()
+            raise
+
+
+def span_rows(url: str, spans: Sequence[QueueSpan], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of spans, for Spark to go on with."""
+    _settle_down()
+    for span in spans:
+        for chunk in links_to(url).fetch(span):
+            yield from decode(chunk, schema.names, span.broker)
+
+
+@cache
+def _settle_down() -> None:
+    """What was loaded stays: the collector need not look at it again in each of many short tasks."""
+    gc.collect()
+    gc.freeze()
