@@ -416,7 +416,7 @@ class ClientClosedError(ClientError):
 class ArchiveUnreadableError(ClientError):
     """Messages that only a topic's archive has cannot be read there now. Nothing is passed by: read again once the table can be reached."""
 
-    code = 68
+    code = 69
     retriable = True
 
 
