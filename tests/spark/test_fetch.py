@@ -117,7 +117,7 @@ def test_a_broker_that_stays_away_is_named(servers: Servers, filled: str) -> Non
     span = span_of(bounds_of(links, "fetched")[0])
     servers.broker.kill()
     try:
-        with pytest.raises(NoRouteError, match="broker 'broker-a' does not answer: .* start it again"):
+        with pytest.raises(NoRouteError, match=r"broker 'broker-a' does not answer: .* start it again"):
             list(links.fetch(span))
     finally:
         servers.broker.start()
