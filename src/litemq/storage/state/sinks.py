@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from litemq.proto.control_pb2 import Control, Row, SinkRow
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.delivery import Touch
 
 __all__ = ["Sinks"]
 
@@ -30,10 +30,6 @@ class Sinks:
         query = control.sink_committed.query
         self._committed[query] = max(control.sink_committed.batch, self.committed(query))
         return [("sink", query)]
-
-    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002  batches are decided by control records
-        """Nothing."""
-        return []
 
     def row(self, touch: Touch) -> Row | None:
         """The row that a touch names."""
