@@ -1001,14 +1001,16 @@ class SendHalvesAnswer(_message.Message):
     def __init__(self, next: _Optional[int] = ...) -> None: ...
 
 class CommitSinkRequest(_message.Message):
-    __slots__ = ("query", "batch", "winners")
+    __slots__ = ("query", "batch", "winners", "plan")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     WINNERS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     query: str
     batch: int
     winners: _containers.RepeatedCompositeFieldContainer[Winner]
-    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ...) -> None: ...
+    plan: bytes
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class Winner(_message.Message):
     __slots__ = ("partition", "attempt", "count")
@@ -1019,6 +1021,20 @@ class Winner(_message.Message):
     attempt: int
     count: int
     def __init__(self, partition: _Optional[int] = ..., attempt: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SinkPlan(_message.Message):
+    __slots__ = ("shares",)
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.RepeatedCompositeFieldContainer[SinkShare]
+    def __init__(self, shares: _Optional[_Iterable[_Union[SinkShare, _Mapping]]] = ...) -> None: ...
+
+class SinkShare(_message.Message):
+    __slots__ = ("broker", "winners")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    broker: str
+    winners: _containers.RepeatedCompositeFieldContainer[Winner]
+    def __init__(self, broker: _Optional[str] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ...) -> None: ...
 
 class AbortSinkRequest(_message.Message):
     __slots__ = ("query", "batch")
@@ -1035,14 +1051,16 @@ class DescribeSinkRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ...) -> None: ...
 
 class SinkAnswer(_message.Message):
-    __slots__ = ("committed_batch", "waiting", "undecided")
+    __slots__ = ("committed_batch", "waiting", "undecided", "plan")
     COMMITTED_BATCH_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     committed_batch: int
     waiting: int
     undecided: int
-    def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ...) -> None: ...
+    plan: bytes
+    def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class ArchivedThroughRequest(_message.Message):
     __slots__ = ("topic", "location", "queues", "replaces")
