@@ -39,6 +39,8 @@ __all__ = ["Archive"]
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1
 _VACUUM_EVERY_S: Final = 86_400.0
+# In a row, with no batch done in between: brokers that do not come back, and workers of Spark that do not start, are not waited for forever.
+_MOST_FAILURES: Final = 5
 
 
 class Archive:
@@ -63,21 +65,34 @@ class Archive:
         """Archive until there is nothing more, if ``once``; else until ``stopping`` says so. The batch that runs then is finished."""
         if not self._topics:
             self._say("there is no topic to archive yet" + ("" if once else ": waiting for one"))
-        try:
-            query = self._start(once)
-            self._status.say("running")
-            while not query.awaitTermination(_LOOK_EVERY_S):
-                if stopping():
-                    with self._in_batch:
-                        query.stop()
-        except PySparkException as error:
-            failure = in_our_words(self._failure or error)
-            self._status.say("failed", error=str(failure))
-            raise failure from error
-        except BaseException as error:
-            self._status.say("failed", error=repr(error))
-            raise
-        self._status.say("stopped")
+        failures = 0
+        while True:
+            before = self._batches
+            try:
+                self._follow(once, stopping)
+            except PySparkException as error:
+                failure = in_our_words(self._failure or error)
+                failures = 1 if self._batches > before else failures + 1
+                if not failure.retriable or failures >= _MOST_FAILURES or stopping():
+                    self._status.say("failed", error=str(failure))
+                    raise failure from error
+                self._status.say("starting again", error=str(failure))
+                self._say(f"the stream failed, and is started again where it was: {failure}")
+            except BaseException as error:
+                self._status.say("failed", error=repr(error))
+                raise
+            else:
+                self._status.say("stopped")
+                return
+
+    def _follow(self, once: bool, stopping: Callable[[], bool]) -> None:
+        self._failure = None
+        query = self._start(once)
+        self._status.say("running")
+        while not query.awaitTermination(_LOOK_EVERY_S):
+            if stopping():
+                with self._in_batch:
+                    query.stop()
 
     def _start(self, once: bool) -> StreamingQuery:
         spans = spans_stream(self._spark, self._config)
@@ -109,6 +124,7 @@ class Archive:
         self._parsed.parse(files, batch_id)
         self._table.append(files, self._app_id, batch_id)
         self._report(spans)
+        self._batches += 1
         lost = [loss for one in done for loss in one.losses]
         for loss in lost:
             _LOG.warning("%s: offsets %d … %d are not archived: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
@@ -139,7 +155,6 @@ class Archive:
 
     def _keep_up(self) -> None:
         """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""
-        self._batches += 1
         every = self._config.compact_every_batches
         if not every or self._batches % every:
             return
