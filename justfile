@@ -48,6 +48,10 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
+# Kill the archive, and a stream from topic to topic, so often each while a producer sends as fast as it can; and Spark's examples, twice
+chaos-spark kills="30":
+    LITEMQ_CHAOS_KILLS={{kills}} {{bin}}/pytest -q -s tests/spark/test_exactly_once.py tests/spark/test_examples.py
+
 # Coverage-guided fuzzing of both decoders side by side, and then of the loops in C: just fuzz --minutes 10
 fuzz *args:
     #!/usr/bin/env bash

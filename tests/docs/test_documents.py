@@ -12,18 +12,25 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from support.commands import running, up
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+SPARK = re.compile(r"^from pyspark|^\$ litemq pipeline run", re.MULTILINE)
 
 
 def _blocks(document: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def _document(path: Path) -> ParameterSet:
+    """One that needs Java belongs to Spark's step of CI."""
+    return pytest.param(path, id=path.name, marks=[pytest.mark.spark] if SPARK.search(path.read_text()) else [])
+
+
+@pytest.mark.parametrize("document", [_document(path) for path in DOCUMENTS])
 def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a document are one program. A comment behind or below a ``print`` is what it prints."""
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from support.commands import Running, free_ports
+from support.fresh_environment import fresh_environment
 
-ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 2.0
 # A shared machine has slow moments: the goal is for a quiet one.
 TRIES = 5
@@ -23,28 +22,8 @@ TRIES = 5
 
 @pytest.fixture(scope="module")
 def litemq(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, in an environment with nothing in it but the wheel and what that needs, in the versions of the lock."""
-    folder = tmp_path_factory.mktemp("fresh")
-    source = folder / "source"
-    shutil.copytree(
-        ROOT, source, ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.so", "*.egg-info", "__pycache__", ".*cache")
-    )
-    _run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(source)])
-    (wheel,) = folder.glob("*.whl")
-    _run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")])
-    python = folder / "venv" / "bin" / "python"
-    versions = folder / "versions.txt"  # without the hashes, which go with the whole lock
-    lock = (ROOT / "requirements" / "dev.lock").read_text()
-    versions.write_text("\n".join(line.removesuffix(" \\") for line in lock.splitlines() if "==" in line and not line.startswith(" ")))
-    # As pip does, with what Python compiles compiled.
-    uv = str(Path(sys.executable).with_name("uv"))
-    _run([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python), "--constraint", str(versions), str(wheel)])
-    return folder / "venv" / "bin" / "litemq"
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    """The command, in an environment with nothing in it but the wheel and what that needs."""
+    return fresh_environment(tmp_path_factory.mktemp("fresh")) / "litemq"
 
 
 def _environment() -> dict[str, str]:

@@ -35,6 +35,7 @@ def log(spark: SparkSession, path: Path, **options: object) -> DataFrame:
     return spark.read.format("litemq-log").options(**{name: str(value) for name, value in options.items()}).load(str(path))
 
 
+@pytest.mark.essential
 def test_every_column_of_every_message(spark: SparkSession, data: Path) -> None:
     frame = log(spark, data, minPartitions=5, broker="broker-a")
     assert frame.columns == MESSAGE_SCHEMA.names

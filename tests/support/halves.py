@@ -45,10 +45,10 @@ class Job(Asking):
         records = halves(attempt, count, first=first, **fields)  # type: ignore[arg-type]
         assert await self.send_halves(records, attempt, first, queue_id) == first + count
 
-    async def commit(self, batch: int, *winners: tuple[int, int, int], query: str = "q") -> SinkAnswer:
+    async def commit(self, batch: int, *winners: tuple[int, int, int], query: str = "q", plan: bytes = b"") -> SinkAnswer:
         """``winners``: partition, attempt, count."""
         told = [Winner(partition=partition, attempt=attempt, count=count) for partition, attempt, count in winners]
-        request = CommitSinkRequest(query=query, batch=batch, winners=told)
+        request = CommitSinkRequest(query=query, batch=batch, winners=told, plan=plan)
         return SinkAnswer.FromString((await self.channel.ask(Opcode.COMMIT_SINK, request.SerializeToString())).header)
 
     async def abort(self, batch: int, query: str = "q") -> None:

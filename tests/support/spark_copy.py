@@ -31,6 +31,7 @@ def session(master: str) -> SparkSession:
         .config("spark.executor.cores", "1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "200")  # a task has written some when it fails
         .getOrCreate()
     )
     built.sparkContext.setLogLevel("ERROR")
@@ -38,7 +39,7 @@ def session(master: str) -> SparkSession:
 
 
 def failing_after_half(rows: DataFrame, flag: Path) -> DataFrame:
-    """The same rows, one after another; the first attempt of the first task raises in the middle of them, in one batch only."""
+    """The same rows; the first attempt of the first task raises when half of them have gone on to the sink, once."""
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
@@ -48,8 +49,7 @@ def failing_after_half(rows: DataFrame, flag: Path) -> DataFrame:
                 yield batch
                 continue
             half = batch.num_rows // 2
-            for number in range(half):
-                yield batch.slice(number, 1)
+            yield batch.slice(0, half)
             flag.touch()
             raise RuntimeError(f"made to fail after {half} of {batch.num_rows} rows")
 

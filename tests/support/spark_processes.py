@@ -112,6 +112,11 @@ class SparkProcess:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it still runs after {within:g} s: {self.tail()}") from None
 
+    def stop(self, within: float = 60) -> int:
+        """Ask it to end, as an operator does; gives its exit status."""
+        self._process.terminate()
+        return self.wait(within)
+
     def wait_for(self, text: str, within: float, count: int = 1) -> None:
         """Until it has printed something so often."""
         until = time.monotonic() + within

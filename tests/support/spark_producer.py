@@ -1,10 +1,15 @@
-"""A producer that sends as fast as it can until it is told to stop: ``spark_producer.py URL TOPIC MOST``. Its last line says what it did."""
+"""A producer that sends as fast as it can until it is told to stop: ``spark_producer.py URL TOPIC MOST [PER_SECOND]``.
+
+Its last line says what it did.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import sys
+import time
 import uuid
 from typing import Final
 
@@ -20,15 +25,18 @@ _PADDING: Final = b" " * 100
 class Producer:
     """Numbers its messages; a name of its own keeps them apart from another's."""
 
-    def __init__(self, topic: str, most: int) -> None:
-        self._topic, self._most = topic, most
+    def __init__(self, topic: str, most: int, per_second: float) -> None:
+        self._topic, self._most, self._per_second = topic, most, per_second
         self._name = uuid.uuid4().hex[:8].encode()
         self._free = asyncio.Semaphore(_IN_FLIGHT)
         self.stopping = asyncio.Event()
         self.acked = self.failed = 0
 
     async def send(self, mq: AsyncClient) -> None:
+        begun = time.monotonic()
         for number in range(self._most):
+            if (early := begun + number / self._per_second - time.monotonic()) > 0:
+                await asyncio.sleep(early + 0.02)
             if self.stopping.is_set():
                 break
             await self._free.acquire()
@@ -49,9 +57,9 @@ class Producer:
             self.failed += 1
 
 
-async def main(url: str, topic: str, most: int) -> None:
+async def main(url: str, topic: str, most: int, per_second: float) -> None:
     async with AsyncClient(url, shutdown_timeout_ms=30_000) as mq:
-        producer = Producer(topic, most)
+        producer = Producer(topic, most, per_second)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.stopping.set)
         print("sending", flush=True)  # noqa: T201
         await producer.send(mq)
@@ -59,4 +67,4 @@ async def main(url: str, topic: str, most: int) -> None:
 
 
 if __name__ == "__main__":
-    run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]) if len(sys.argv) > 4 else math.inf))

@@ -57,6 +57,7 @@ class BrokerLimits:
     max_half_bytes: int = 64 << 30
     max_transactions: int = 100_000
     max_winners: int = 50_000  # of one batch
+    max_plan_bytes: int = 1 << 20  # what is kept with a decision
     max_query_bytes: int = 200  # the name of who writes
 
     def __post_init__(self) -> None:

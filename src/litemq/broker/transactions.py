@@ -162,6 +162,10 @@ class Transactions:
         self._check_batch(query, batch)
         if len(winners) > self._limits.max_winners:
             raise InvalidArgumentError(f"{len(winners)} tasks in one batch: choose {self._limits.max_winners} at most (max_winners)")
+        if len(request.plan) > self._limits.max_plan_bytes:
+            raise InvalidArgumentError(
+                f"a plan of {len(request.plan)} bytes: at most {self._limits.max_plan_bytes} are kept (max_plan_bytes). Write with fewer tasks"
+            )
         if len({winner.partition for winner in winners}) != len(winners):
             raise InvalidArgumentError("a partition is named twice: one try of each counts")
 
@@ -180,7 +184,7 @@ class Transactions:
             return names
 
         if batch > self._store.state.delivery.sinks.committed(query):
-            self._store.commit_sink(query, batch, decide)
+            self._store.commit_sink(query, batch, decide, request.plan)
             self._copying.begin()
         self._answer(caller, frame, self._told(query))
 
@@ -198,7 +202,8 @@ class Transactions:
         self._answer(caller, frame, self._told(parse(DescribeSinkRequest, frame[3]).query))
 
     def _told(self, query: str) -> SinkAnswer:
-        answer = SinkAnswer(committed_batch=self._store.state.delivery.sinks.committed(query))
+        sinks = self._store.state.delivery.sinks
+        answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
         for _, _, known in self._halves.of_query(query):
             if known.number:
                 answer.waiting += known.count - known.copied

@@ -395,16 +395,18 @@ class DeadLettersDropped(_message.Message):
     def __init__(self, log_offset_steps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SinkCommitted(_message.Message):
-    __slots__ = ("query", "batch", "winners", "dropped")
+    __slots__ = ("query", "batch", "winners", "plan", "dropped")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     WINNERS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     query: str
     batch: int
     winners: _containers.RepeatedCompositeFieldContainer[SinkWinner]
+    plan: bytes
     dropped: int
-    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[SinkWinner, _Mapping]]] = ..., dropped: _Optional[int] = ...) -> None: ...
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[SinkWinner, _Mapping]]] = ..., plan: _Optional[bytes] = ..., dropped: _Optional[int] = ...) -> None: ...
 
 class SinkWinner(_message.Message):
     __slots__ = ("partition", "attempt")
@@ -469,12 +471,14 @@ class HalfRun(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., first_log_offset: _Optional[int] = ..., last_log_offset: _Optional[int] = ..., first_half_offset: _Optional[int] = ..., length: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class SinkRow(_message.Message):
-    __slots__ = ("query", "committed_batch")
+    __slots__ = ("query", "committed_batch", "plan")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_BATCH_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     query: str
     committed_batch: int
-    def __init__(self, query: _Optional[str] = ..., committed_batch: _Optional[int] = ...) -> None: ...
+    plan: bytes
+    def __init__(self, query: _Optional[str] = ..., committed_batch: _Optional[int] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class ArchivedThrough(_message.Message):
     __slots__ = ("topic_id", "location", "queues", "at", "replaces", "page")

@@ -1001,14 +1001,16 @@ class SendHalvesAnswer(_message.Message):
     def __init__(self, next: _Optional[int] = ...) -> None: ...
 
 class CommitSinkRequest(_message.Message):
-    __slots__ = ("query", "batch", "winners")
+    __slots__ = ("query", "batch", "winners", "plan")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     WINNERS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     query: str
     batch: int
     winners: _containers.RepeatedCompositeFieldContainer[Winner]
-    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ...) -> None: ...
+    plan: bytes
+    def __init__(self, query: _Optional[str] = ..., batch: _Optional[int] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class Winner(_message.Message):
     __slots__ = ("partition", "attempt", "count")
@@ -1019,6 +1021,20 @@ class Winner(_message.Message):
     attempt: int
     count: int
     def __init__(self, partition: _Optional[int] = ..., attempt: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SinkPlan(_message.Message):
+    __slots__ = ("shares",)
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.RepeatedCompositeFieldContainer[SinkShare]
+    def __init__(self, shares: _Optional[_Iterable[_Union[SinkShare, _Mapping]]] = ...) -> None: ...
+
+class SinkShare(_message.Message):
+    __slots__ = ("broker", "winners")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    WINNERS_FIELD_NUMBER: _ClassVar[int]
+    broker: str
+    winners: _containers.RepeatedCompositeFieldContainer[Winner]
+    def __init__(self, broker: _Optional[str] = ..., winners: _Optional[_Iterable[_Union[Winner, _Mapping]]] = ...) -> None: ...
 
 class AbortSinkRequest(_message.Message):
     __slots__ = ("query", "batch")
@@ -1035,14 +1051,16 @@ class DescribeSinkRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ...) -> None: ...
 
 class SinkAnswer(_message.Message):
-    __slots__ = ("committed_batch", "waiting", "undecided")
+    __slots__ = ("committed_batch", "waiting", "undecided", "plan")
     COMMITTED_BATCH_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
     committed_batch: int
     waiting: int
     undecided: int
-    def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ...) -> None: ...
+    plan: bytes
+    def __init__(self, committed_batch: _Optional[int] = ..., waiting: _Optional[int] = ..., undecided: _Optional[int] = ..., plan: _Optional[bytes] = ...) -> None: ...
 
 class ArchivedThroughRequest(_message.Message):
     __slots__ = ("topic", "location", "queues", "replaces")
@@ -1057,23 +1075,27 @@ class ArchivedThroughRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., replaces: _Optional[bool] = ...) -> None: ...
 
 class ArchivedQueue(_message.Message):
-    __slots__ = ("queue_id", "begin", "next")
+    __slots__ = ("queue_id", "begin", "next", "kept")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     begin: int
     next: int
-    def __init__(self, queue_id: _Optional[int] = ..., begin: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+    kept: int
+    def __init__(self, queue_id: _Optional[int] = ..., begin: _Optional[int] = ..., next: _Optional[int] = ..., kept: _Optional[int] = ...) -> None: ...
 
 class ArchiveAnswer(_message.Message):
-    __slots__ = ("location", "queues", "reported_at", "topic_id")
+    __slots__ = ("location", "queues", "reported_at", "topic_id", "ttl_ms")
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     REPORTED_AT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
     location: str
     queues: _containers.RepeatedCompositeFieldContainer[ArchivedQueue]
     reported_at: int
     topic_id: int
-    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    ttl_ms: int
+    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., ttl_ms: _Optional[int] = ...) -> None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -22,6 +22,7 @@ from litemq.spark.read_options import ReadOptions, parse_read_options
 from litemq.spark.rows import RowsWanted, rows_of
 from litemq.spark.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
+from litemq.spark.sink import WritableSource
 
 __all__ = ["LiteMQDataSource", "SpansPartition", "columns_of"]
 
@@ -48,8 +49,8 @@ def columns_of(schema: StructType) -> tuple[str, ...]:
     return tuple(wanted.names)
 
 
-class LiteMQDataSource(DataSource):
-    """``spark.read.format("litemq")`` and ``spark.readStream.format("litemq")``."""
+class LiteMQDataSource(WritableSource):
+    """``spark.read.format("litemq")`` and ``spark.readStream.format("litemq")``; writing is inherited."""
 
     @classmethod
     def name(cls) -> str:

@@ -297,10 +297,10 @@ class DiskStore:
             check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
             return self._write(halves, from_reserve=False)
 
-    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
-        """Decide a batch of a query, and all before it."""
+    def commit_sink(self, query: str, batch: int, decide: Decide, plan: bytes = b"") -> Appended:
+        """Decide a batch of a query, and all before it; ``plan`` is kept with the decision."""
         with self._writing:
-            *others, decision = decision_of(self.state, query, batch, decide(self.state))
+            *others, decision = decision_of(self.state, query, batch, decide(self.state), plan)
             for control in others:
                 self.append_control(control)
             return self.append_control(decision)

@@ -92,12 +92,12 @@ def check_first(state: State, transaction: str, key: QueueKey, first: int) -> No
         raise TransactionRefusedError(f"transaction {transaction!r} is decided, and takes no more records")
 
 
-def decision_of(state: State, query: str, batch: int, winners: Mapping[tuple[int, int], str]) -> list[Control]:
+def decision_of(state: State, query: str, batch: int, winners: Mapping[tuple[int, int], str], plan: bytes = b"") -> list[Control]:
     """The records that decide a batch: those that count are named by partition and attempt, all else of the query up to the batch goes."""
     halves = state.delivery.halves
     found = [(known.first_log_offset, who, known) for who, name in winners.items() if (known := halves.get(name)) is not None]
     found.sort(key=lambda each: each[0])
-    decision = SinkCommitted(query=query, batch=batch, dropped=sum(known.dropped for _, _, known in found))
+    decision = SinkCommitted(query=query, batch=batch, plan=plan, dropped=sum(known.dropped for _, _, known in found))
     decision.winners.extend([SinkWinner(partition=partition, attempt=attempt) for _, (partition, attempt), _ in found])
     names = set(winners.values())
     losers = [name for name in halves.undecided(query, batch) if name not in names]

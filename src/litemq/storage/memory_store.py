@@ -112,8 +112,8 @@ class MemoryStore:
         check_first(self.state, transaction, QueueKey(topic_id, queue_id), first)
         return self._write(halves)
 
-    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
-        controls = decision_of(self.state, query, batch, decide(self.state))
+    def commit_sink(self, query: str, batch: int, decide: Decide, plan: bytes = b"") -> Appended:
+        controls = decision_of(self.state, query, batch, decide(self.state), plan)
         return [self.append_control(control) for control in controls][-1]
 
     def read_decided(self, most_bytes: int) -> DecidedHalves | None:

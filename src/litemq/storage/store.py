@@ -65,9 +65,9 @@ class Store(Protocol):
         ``first`` is how many halves of the transaction are there for the queue: raises ``SequenceGapError`` where it is another number.
         """
 
-    def commit_sink(self, query: str, batch: int, decide: Decide) -> Appended:
+    def commit_sink(self, query: str, batch: int, decide: Decide, plan: bytes = b"") -> Appended:
         """Decide a batch of a query, and all before it. ``decide`` is called while nobody else writes, and says which transactions count, by
-        partition and attempt, or raises."""
+        partition and attempt, or raises. ``plan`` is kept with the decision."""
 
     def read_decided(self, most_bytes: int) -> DecidedHalves | None:
         """About so many bytes of the next halves that are decided and safe. It may wait for the disk."""

@@ -1,12 +1,14 @@
 """Fail points in the Python processes that Spark starts. Python imports this by itself where its folder is on the path, which tests arrange.
 
-``LITEMQ_TEST_KILL=<point>`` kills everything of the driver's session with SIGKILL when the point is reached; ``LITEMQ_TEST_KILL_ONCE`` names a
-file whose being there says that it was. The points are in Spark's own code and in ours, wrapped from here: no way through production code
-knows of them.
+``LITEMQ_TEST_KILL=<point>@<n>`` kills everything of the driver's session with SIGKILL when the point is reached for the n-th time, and only then;
+``LITEMQ_TEST_KILL_COUNT`` names the file in which that is counted. The points are in Spark's own code and in ours, wrapped from here: no way
+through production code knows of them.
 
     before-commit    all tasks of a micro-batch have ended; the sink's commit is not yet called
     after-commit     the sink's commit is done, Spark has not heard of it
     <module>:<name>  before a function of a module is called; with a ``!`` behind it, when it has returned
+
+``LITEMQ_TEST_HOURS_OVER=1`` makes every hour one that is over to compaction, which leaves the current one alone.
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ from types import ModuleType
 from typing import Any, Final
 
 _RUNNER: Final = "pyspark.sql.worker.python_streaming_sink_runner"
+_COMPACTION: Final = "litemq.spark.pipelines.compaction"
+_POINT, _, _TIMES = os.environ.get("LITEMQ_TEST_KILL", "").partition("@")
+_AT: Final = int(_TIMES or 1)
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _kill() -> None:
     """Everything of this session, itself last: at one moment, as when a host goes down."""
-    flag = Path(os.environ["LITEMQ_TEST_KILL_ONCE"])
-    try:
-        flag.touch(exist_ok=False)
-    except FileExistsError:
-        return
+    with Path(os.environ["LITEMQ_TEST_KILL_COUNT"]).open("ab") as count:
+        count.write(b".")
+        if count.tell() != _AT:
+            return
     session = os.getsid(0)
     for _ in range(3):  # some may be starting others
         for entry in Path("/proc").iterdir():
@@ -60,7 +66,16 @@ def _after(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _place(point: str) -> tuple[str, str, Callable[[Callable[..., Any]], Callable[..., Any]]]:
+def _later(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The last argument is the time, in seconds."""
+
+    def call(*arguments: Any) -> Any:
+        return function(*arguments[:-1], arguments[-1] + 7200)
+
+    return call
+
+
+def _place(point: str) -> tuple[str, str, Wrap]:
     if point == "before-commit":
         return _RUNNER, "read_long", _after  # the batch's id, the last but one that is read before the call
     if point == "after-commit":
@@ -72,7 +87,7 @@ def _place(point: str) -> tuple[str, str, Callable[[Callable[..., Any]], Callabl
 class _Loader(importlib.abc.Loader):
     """Loads a module as another does, and wraps one function of it."""
 
-    def __init__(self, loader: importlib.abc.Loader, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(self, loader: importlib.abc.Loader, name: str, wrap: Wrap) -> None:
         self._loader, self._name, self._wrap = loader, name, wrap
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
@@ -88,21 +103,25 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the module of a point."""
+    """Finds the module of which a function is wrapped."""
 
-    def __init__(self, point: str) -> None:
-        self._module, self._name, self._wrap = _place(point)
+    def __init__(self, module: str, name: str, wrap: Wrap) -> None:
+        self._module, self._name, self._wrap = module, name, wrap
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._module:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        others = [finder for finder in sys.meta_path if finder is not self]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, self._name, self._wrap)
         return spec
 
 
-if point := os.environ.get("LITEMQ_TEST_KILL"):
-    sys.meta_path.insert(0, _Finder(point))
+if _POINT:
+    sys.meta_path.insert(0, _Finder(*_place(_POINT)))
+if os.environ.get("LITEMQ_TEST_HOURS_OVER"):
+    sys.meta_path.insert(0, _Finder(_COMPACTION, "groups_to_join", _later))

@@ -24,6 +24,7 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record
 from litemq.proto.control_pb2 import Control
 from litemq.proto.wire_pb2 import FindRequest, Opcode, PullRequest, TopicRequest
+from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.storage.state.facts import HALF_TOPIC_ID, ROLLBACK_TOPIC_ID
 from litemq.types import RecordKind, StoredRecord
@@ -284,7 +285,7 @@ def test_a_topic_that_is_deleted_takes_its_halves_along(kind: Kind, tmp_path: Pa
 @KINDS
 def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
-        limits = BrokerLimits(max_winners=2, max_transactions=2, max_half_bytes=5000)
+        limits = BrokerLimits(max_winners=2, max_transactions=2, max_half_bytes=5000, max_plan_bytes=10)
         async with _job(kind, tmp_path, limits) as (job, broker):
             one = attempt()
             with pytest.raises(TopicNotFoundError):
@@ -308,6 +309,8 @@ def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
                 await job.commit(-1)
             with pytest.raises(InvalidArgumentError, match="max_winners"):
                 await job.commit(0, (0, 0, 0), (1, 0, 0), (2, 0, 0))
+            with pytest.raises(InvalidArgumentError, match="max_plan_bytes"):
+                await job.commit(0, plan=bytes(11))
             with pytest.raises(InvalidArgumentError, match="twice"):
                 await job.commit(0, (0, 0, 0), (0, 1, 0))
             with pytest.raises(DiskFullError, match="max_half_bytes"):
@@ -343,6 +346,37 @@ def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
 
     _run(decide())
     _run(look())
+
+
+def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
+    """A driver that died after the first of several brokers had decided left there what was to be said to the others."""
+
+    async def decide() -> None:
+        async with _job("disk", tmp_path) as (job, broker):
+            assert (await job.commit(0, plan=b"one")).plan == b"one"
+            assert (await job.commit(0, plan=b"two")).plan == b"one"
+            assert (await job.commit(3, plan=b"three", query="other")).plan == b"three"
+            assert isinstance(broker._store, DiskStore)
+            broker._store.snapshot()
+
+    async def look() -> None:
+        async with running_broker("disk", tmp_path, clock=FakeClock()) as broker:
+            job = Job(broker)
+            assert (await job.describe()).plan == b"one"
+            assert (await job.describe("other")).plan == b"three"
+            assert (await job.commit(1)).plan == b""
+            assert (await job.describe()).plan == b""
+
+    async def look_again() -> None:
+        async with running_broker("disk", tmp_path, clock=FakeClock()) as broker:
+            job = Job(broker)
+            assert ((await job.describe()).plan, (await job.describe("other")).plan) == (b"", b"three")
+
+    _run(decide())
+    _run(look())
+    for path in tmp_path.rglob("state.db*"):
+        path.unlink()
+    _run(look_again())
 
 
 @KINDS

@@ -17,7 +17,7 @@ def test_names_are_found_whatever_their_case() -> None:
 
 def test_an_unknown_option_is_refused_and_the_nearest_is_named() -> None:
     with pytest.raises(
-        InvalidArgumentError, match="the test has no option 'maxthing'. Did you mean 'maxThings'\\? Its options are at, facts"
+        InvalidArgumentError, match=r"the test has no option 'maxthing'\. Did you mean 'maxThings'\? Its options are at, facts"
     ):
         reader(maxthing="3")
 

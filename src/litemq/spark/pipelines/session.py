@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ _SETTINGS: Final = {
 def session_for(config: ArchiveConfig, name: str) -> Iterator[SparkSession]:
     """A session; it ends with the pipeline."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # or every call from Java is a line in the archive's log
     builder = SparkSession.builder.appName(name)
     for key, value in {**_SETTINGS, **config.spark_settings}.items():
         builder = builder.config(key, value)

@@ -1,0 +1,67 @@
+"""What a write may be told, and which columns it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Self
+
+from litemq.errors import InvalidArgumentError
+from litemq.spark.options import OptionReader, nearest
+from litemq.types import check_name
+
+__all__ = ["COLUMNS", "WriteOptions", "check_columns"]
+
+# What each column may be, as Spark names its types.
+_TEXT: Final = ("string",)
+_NUMBERS: Final = ("tinyint", "smallint", "int", "bigint")
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": _TEXT,
+    "keys": ("array<string>",),
+    "tags": ("array<string>",),
+    "properties": ("map<string,string>",),
+    "deliver_at": ("timestamp",),
+    "ordering_key": _TEXT,
+    "priority": _NUMBERS,
+    "message_id": _TEXT,
+}
+
+_OPTIONS: Final = ("url", "topic", "jobId")
+_SPARKS: Final = ("checkpointLocation", "path", "queryName")  # a stream's own words, which Spark hands on
+_MAX_JOB_BYTES: Final = 128
+
+
+class WriteOptions(NamedTuple):
+    """The options of ``df.write.format("litemq")``."""
+
+    url: str
+    topic: str = ""  # of rows without a column ``topic``, or with null in it
+    job: str = ""  # what a batch job calls itself, so that it writes once however often it is repeated
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Take the options as Spark gives them, their names in lower case."""
+        given = OptionReader(options, (*_OPTIONS, *_SPARKS), of="writing with litemq")
+        url = given.needed("url", "litemq://127.0.0.1:9876")
+        topic, job = given.text("topic") or "", given.text("jobId") or ""
+        if topic:
+            check_name(topic)
+        if "/" in job or len(job.encode()) > _MAX_JOB_BYTES:
+            raise InvalidArgumentError(f"option jobId={job!r}: at most {_MAX_JOB_BYTES} bytes, and no '/'")
+        return cls(url, topic, job)
+
+
+def check_columns(columns: Mapping[str, str], *, has_topic: bool) -> None:
+    """Refuse columns, named with their types, that cannot be written, and a lack of those that must be there."""
+    for name, given in columns.items():
+        allowed = COLUMNS.get(name)
+        if allowed is None:
+            raise InvalidArgumentError(
+                f"column {name!r} cannot be written.{nearest(name, COLUMNS)} Select or rename: the columns are {', '.join(COLUMNS)}"
+            )
+        if given not in allowed:
+            raise InvalidArgumentError(f"column {name!r} is of type {given}: cast it to {' or '.join(allowed)}")
+    if "body" not in columns:
+        raise InvalidArgumentError("no column 'body': a message has one. For a whole row: to_json(struct('*')).alias('body')")
+    if "topic" not in columns and not has_topic:
+        raise InvalidArgumentError("no topic: say .option('topic', 'orders'), or give each row its own in a column 'topic'")

@@ -1,0 +1,152 @@
+"""Exactly once, whatever is killed: the archive of a topic that a producer fills, and a stream from one topic into another.
+
+``LITEMQ_CHAOS_KILLS`` says how often; then, and only then, the producer sends as fast as it can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from deltalake import DeltaTable
+
+import litemq
+from support.processes import ServerProcess
+from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, first
+from support.spark_processes import SparkDriver, SparkProcess, spark_environment
+from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
+
+CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
+PER_SECOND: Final = [] if CHAOS else ["3000"]
+MOST: Final = 30_000_000  # for the disk's sake
+SUPPORT: Final = Path(__file__).parents[1] / "support"
+MASTER: Final = "local[2,4]"  # a task may fail three times
+
+
+class Cluster:
+    """A NameServer and two brokers."""
+
+    def __init__(self, names: ServerProcess, brokers: list[ServerProcess]) -> None:
+        self.brokers = brokers
+        self.url = f"litemq://{names.address}"
+
+    @contextlib.contextmanager
+    def producing(self, topic: str, folder: Path) -> Iterator[SparkProcess]:
+        command = [sys.executable, str(SUPPORT / "spark_producer.py"), self.url, topic, str(MOST), *PER_SECOND]
+        with SparkProcess(command, folder / "producer.log", spark_environment()) as producer:
+            producer.wait_for("sending", WITHIN)
+            yield producer
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with contextlib.ExitStack() as stack:
+        names = stack.enter_context(ServerProcess("nameserver", tmp_path / "names.log", data_path=tmp_path / "names"))
+        brokers = [
+            stack.enter_context(
+                ServerProcess(
+                    "broker",
+                    tmp_path / f"{name}.log",
+                    broker_id=name,
+                    broker_name=name,
+                    nameserver=names.address,
+                    data_path=tmp_path / name,
+                    file_size="64MiB",
+                )
+            )
+            for name in ("a", "b")
+        ]
+        yield Cluster(names, brokers)
+
+
+def say(*words: object) -> None:
+    print(f"{time.strftime('%H:%M:%S')}", *words, flush=True)  # noqa: T201
+
+
+def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    with litemq.Client(cluster.url) as mq:
+        mq.admin.create_topic("orders", queues=2)
+
+    def archive(name: str, *more: str, **environment: str) -> SparkDriver:
+        arguments = ["-m", "litemq", "pipeline", "run", "archive", f"--url={cluster.url}", "--topics=orders", f"--table={table}"]
+        arguments += ["--trigger=0s", "--compact-every-batches=2", f"--spark-master={MASTER}", *more]
+        return SparkDriver(arguments, tmp_path / f"archive-{name}.log", LITEMQ_TEST_HOURS_OVER="1", **environment)
+
+    with cluster.producing("orders", tmp_path) as producer:
+        for number, kill in enumerate(first(CHAOS or 4, ARCHIVE_KILLS)):
+            with archive(str(number), **kill.environment(tmp_path, number)) as driver:
+                kill.happen(driver, lambda driver=driver: driver.wait_for("batch ", WITHIN))  # type: ignore[misc]
+            say("killed:", kill.what)
+        producer.stop()
+        say(producer.tail(100))
+    with archive("last", "--once") as driver:
+        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+
+    entries = queue_entries(cluster.url, ["orders"])
+    rows = DeltaTable(table).to_pyarrow_dataset().to_table(columns=[*KEY, *([] if CHAOS else ["body"])])
+    say(f"{rows.num_rows:,} rows, {sum(map(len, entries.values())):,} entries")
+    assert row_problems(rows, entries) == []
+    assert rows.num_rows > 1000
+    if not CHAOS:
+        brokers, queues, offsets, bodies = (rows[name].to_pylist() for name in ("broker", "queue_id", "queue_offset", "body"))
+        assert dict(zip(zip(brokers, queues, offsets, strict=True), bodies, strict=True)) == bodies_by_place(cluster.url, "orders")
+
+
+def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path: Path) -> None:
+    with litemq.Client(cluster.url) as mq:
+        mq.admin.create_topic("source", queues=2)
+        mq.admin.create_topic("target", queues=2)
+    failed = tmp_path / "failed-after-half"
+
+    def copy(name: str, *more: str, **environment: str) -> SparkDriver:
+        arguments = [str(SUPPORT / "spark_copy.py"), MASTER, cluster.url, "source", "target", str(tmp_path / "checkpoint"), *more]
+        return SparkDriver([*arguments, "--fail-after-half", str(failed)], tmp_path / f"copy-{name}.log", **environment)
+
+    def is_at_work() -> None:
+        """Something new has come to the target."""
+        before = _count(cluster.url, "target")
+        until = time.monotonic() + WITHIN
+        while _count(cluster.url, "target") <= before:
+            assert time.monotonic() < until, "nothing comes to the target"
+            time.sleep(0.2)
+
+    with cluster.producing("source", tmp_path) as producer:
+        for number, kill in enumerate(first(CHAOS or 2, COPY_KILLS)):
+            with copy(str(number), **kill.environment(tmp_path, number)) as driver:
+                if not kill.point:  # and a broker, which is back at once, in the middle of a batch
+                    is_at_work()
+                    broker = cluster.brokers[number % 2]
+                    broker.kill()
+                    broker.start()
+                    broker.wait_ready()
+                kill.happen(driver, is_at_work)
+            say("killed:", kill.what)
+        producer.stop()
+        say(producer.tail(100))
+    with copy("last", "--once") as driver:
+        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+
+    assert failed.exists(), "no task failed after half its rows"
+    expected = {
+        f"{queue.broker}/{queue.queue_id}/{offset}".encode()
+        for queue, offsets in queue_entries(cluster.url, ["source"]).items()
+        for offset in offsets
+    }
+    found = Counter(bodies_by_place(cluster.url, "target").values())
+    say(f"{found.total():,} messages, {len(expected):,} in the source")
+    assert [body for body, count in found.items() if count > 1][:5] == []
+    assert sorted(found.keys() - expected)[:5] == []
+    assert sorted(expected - found.keys())[:5] == []
+    assert len(expected) > 1000
+
+
+def _count(url: str, topic: str) -> int:
+    return sum(map(len, queue_entries(url, [topic]).values()))

@@ -1,0 +1,72 @@
+"""What is killed, when, and how it is done to a driver that runs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from support.spark_processes import SparkDriver
+
+__all__ = ["ARCHIVE_KILLS", "COPY_KILLS", "Kill", "first"]
+
+# A slow minute of a shared machine is no failure.
+WITHIN: Final = 900.0
+_MOMENTS: Final = 2.0  # after a batch, when nothing says otherwise
+
+_DELTA: Final = "litemq.spark.tables.delta_rs:DeltaRsTable"
+
+
+class Kill(NamedTuple):
+    """One kill: at a point, or of one kind of process at some moment; of neither, everything that the driver has, at some moment."""
+
+    what: str
+    point: str = ""
+    kind: str = ""
+
+    def environment(self, folder: Path, number: int) -> dict[str, str]:
+        """What the driver has to be started with."""
+        return {"LITEMQ_TEST_KILL": self.point, "LITEMQ_TEST_KILL_COUNT": str(folder / f"reached-{number}")} if self.point else {}
+
+    def happen(self, driver: SparkDriver, is_at_work: Callable[[], None]) -> None:
+        """Do it, and leave nothing of the driver; ``is_at_work`` waits until there is something to disturb."""
+        if self.point:
+            assert driver.wait(WITHIN) == -9, f"{self.what}: it ended by itself: {driver.tail()}"
+        else:
+            is_at_work()
+            time.sleep(random.uniform(0, _MOMENTS))
+            if self.kind:
+                assert driver.kill_one(self.kind), f"nothing to kill of the kind {self.kind}: {driver.processes()}"
+                time.sleep(random.uniform(0, _MOMENTS))  # what is left goes on, or not
+        driver.kill()
+
+
+# The first ones are what CI does.
+ARCHIVE_KILLS: Final = (
+    Kill("between the table's commit and Spark's", point=f"{_DELTA}.append!@2"),
+    Kill("a Python worker", kind="worker"),
+    Kill("while files are joined, before the commit", point=f"{_DELTA}.replace@1"),
+    Kill("everything at once"),
+    Kill("before the table's commit", point=f"{_DELTA}.append@3"),
+    Kill("when joined files are committed", point=f"{_DELTA}.replace!@1"),
+    Kill("Java alone", kind="jvm"),
+    Kill("in a task that has joined files", point="litemq.spark.pipelines.compaction:Joining.__call__!@1"),
+    Kill("the driver's Python alone", kind="python"),
+    Kill("when a task has written its files", point="litemq.spark.pipelines.tasks:BatchWriting.__call__!@2"),
+)
+COPY_KILLS: Final = (
+    Kill("between the brokers' decision and Spark's", point="after-commit@2"),
+    Kill("everything at once"),
+    Kill("when all tasks have written", point="before-commit@2"),
+    Kill("a Python worker", kind="worker"),
+    Kill("Java alone", kind="jvm"),
+    Kill("the driver's Python alone", kind="python"),
+)
+
+
+def first(count: int, kills: tuple[Kill, ...]) -> list[Kill]:
+    """So many of them, from the beginning again where that is more than there are."""
+    return list(islice(cycle(kills), count))
