@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +21,8 @@ from deltalake import DeltaTable
 
 import litemq
 from support.processes import ServerProcess
-from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, first
-from support.spark_processes import SparkDriver, SparkProcess, spark_environment
+from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, finish, first
+from support.spark_processes import EndedError, SparkDriver, SparkProcess, spark_environment
 from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
 
 CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
@@ -82,13 +84,13 @@ def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> N
 
     with cluster.producing("orders", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 4, ARCHIVE_KILLS)):
-            with archive(str(number), **kill.environment(tmp_path, number)) as driver:
-                kill.happen(driver, lambda driver=driver: driver.wait_for("batch ", WITHIN))  # type: ignore[misc]
+            kill.happen(
+                partial(archive, str(number), **kill.environment(tmp_path, number)), lambda driver: driver.wait_for("batch ", WITHIN)
+            )
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
-    with archive("last", "--once") as driver:
-        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+    finish(lambda: archive("last", "--once"))
 
     entries = queue_entries(cluster.url, ["orders"])
     rows = DeltaTable(table).to_pyarrow_dataset().to_table(columns=[*KEY, *([] if CHAOS else ["body"])])
@@ -110,29 +112,27 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
         arguments = [str(SUPPORT / "spark_copy.py"), MASTER, cluster.url, "source", "target", str(tmp_path / "checkpoint"), *more]
         return SparkDriver([*arguments, "--fail-after-half", str(failed)], tmp_path / f"copy-{name}.log", **environment)
 
-    def is_at_work() -> None:
-        """Something new has come to the target."""
+    def is_at_work(driver: SparkDriver) -> None:
+        """Something new has come to the target; and a broker dies, too, which is back at once."""
         before = _count(cluster.url, "target")
         until = time.monotonic() + WITHIN
         while _count(cluster.url, "target") <= before:
-            assert time.monotonic() < until, "nothing comes to the target"
+            if not driver.is_running:
+                raise EndedError(driver.tail())
+            assert time.monotonic() < until, f"nothing comes to the target: {driver.tail()}"
             time.sleep(0.2)
+        broker = random.choice(cluster.brokers)
+        broker.kill()
+        broker.start()
+        broker.wait_ready()
 
     with cluster.producing("source", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 2, COPY_KILLS)):
-            with copy(str(number), **kill.environment(tmp_path, number)) as driver:
-                if not kill.point:  # and a broker, which is back at once, in the middle of a batch
-                    is_at_work()
-                    broker = cluster.brokers[number % 2]
-                    broker.kill()
-                    broker.start()
-                    broker.wait_ready()
-                kill.happen(driver, is_at_work)
+            kill.happen(partial(copy, str(number), **kill.environment(tmp_path, number)), is_at_work)
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
-    with copy("last", "--once") as driver:
-        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+    finish(lambda: copy("last", "--once"))
 
     assert failed.exists(), "no task failed after half its rows"
     expected = {
