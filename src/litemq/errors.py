@@ -42,6 +42,7 @@ The tree (a test holds it equal to the classes below)::
         ├── AlreadySettledError
         ├── SerializationError
         ├── ClientClosedError
+        ├── ArchiveUnreadableError
         ├── HandlerTimeoutError
         ├── HandlerStuckError
         ├── DataLossError
@@ -59,6 +60,7 @@ from typing import ClassVar
 __all__ = [
     "AddressInUseError",
     "AlreadySettledError",
+    "ArchiveUnreadableError",
     "BacklogFullError",
     "BodyCodecError",
     "BodyTooLargeError",
@@ -409,6 +411,13 @@ class ClientClosedError(ClientError):
     """The client was closed, or never opened: use it inside ``with`` or ``async with``."""
 
     code = 57
+
+
+class ArchiveUnreadableError(ClientError):
+    """Messages that only a topic's archive has cannot be read there now. Nothing is passed by: read again once the table can be reached."""
+
+    code = 69
+    retriable = True
 
 
 class HandlerTimeoutError(ClientError):

@@ -39,11 +39,12 @@ class ArchiveRequests:
     def _describe(self, caller: Caller, frame: Frame) -> None:
         topic = self._topic(parse(TopicRequest, frame[3]).topic)
         archive = self._store.state.delivery.archives.of_topic(topic.topic_id)
-        answer = ArchiveAnswer(topic_id=topic.topic_id)
+        answer = ArchiveAnswer(topic_id=topic.topic_id, ttl_ms=topic.ttl_ms)
         if archive is not None:
             answer.location, answer.reported_at = archive.location, archive.at
             for queue_id, (begin, following) in sorted(archive.queues.items()):
-                answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=following))
+                kept = self._store.state.least.get(QueueKey(topic.topic_id, queue_id), 0)
+                answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=following, kept=kept))
         caller.answer(frame, answer.SerializeToString())
 
     def _archived_through(self, caller: Caller, frame: Frame) -> None:

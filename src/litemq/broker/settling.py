@@ -27,6 +27,7 @@ _MOST_FAILED: Final = 10_000
 _MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
 _LOST: Final = "the lease is over, and the message was settled or given to somebody else"
 
+_TAKEN: Final = ". What retention took, or only an archive has, cannot be kept for another try: acknowledge it, or send it anew"
 _NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
 
 Record = bytes | memoryview
@@ -143,7 +144,8 @@ class Settled(Settlement):
         key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
         record = self.records[key, offset]
         if isinstance(record, LiteMQError):
-            self._unsettled.append(self._told(failed, offset, record.code, str(record)))
+            hint = _TAKEN if isinstance(record, OffsetOutOfRangeError) else ""
+            self._unsettled.append(self._told(failed, offset, record.code, str(record) + hint))
             return
         of_queue = stock.stock(key)
         if failed.token:

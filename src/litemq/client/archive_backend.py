@@ -18,6 +18,7 @@ class ArchivedQueue(NamedTuple):
     queue_id: int
     begin: int
     next: int
+    kept: int = 0  # the oldest offset that the broker has itself
 
 
 class ArchiveFact(NamedTuple):
@@ -28,6 +29,7 @@ class ArchiveFact(NamedTuple):
     reported_at: int  # ms since 1970: when something new was last heard of it
     queues: tuple[ArchivedQueue, ...]
     topic_ids: tuple[tuple[str, int], ...]  # by broker, the topic's number in its records
+    ttl_ms: int = 0  # of messages that name none; 0: they stay
 
 
 class ArchiveBackend(Protocol):
@@ -37,6 +39,6 @@ class ArchiveBackend(Protocol):
         """How far an archive has come; ``replaces``: it is another one than before."""
         ...
 
-    async def describe(self, topic: str) -> ArchiveFact:
-        """What was told of a topic's archive."""
+    async def describe(self, topic: str, broker: str = "") -> ArchiveFact:
+        """What was told of a topic's archive; by one broker, where it is named."""
         ...

@@ -64,7 +64,7 @@ class BroadcastConsumer(Consumer):
                 f"{self._file.path} has no offset for queue {queue.queue_id} of {self.topic!r} on {queue.broker}: "
                 "choose auto_offset_reset='earliest' or 'latest'"
             )
-        return queue.least if self._reset == "earliest" else queue.next
+        return await self._oldest(queue) if self._reset == "earliest" else queue.next
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
         reader = super()._new_reader(queue, start)

@@ -115,8 +115,7 @@ class Consumer(Feed):
         reader.reset_id = reset_id
         if reader.acks is not None:
             reader.acks.committed = queue.committed  # a group that begins says where: so it is known how much is left
-        if reader.position < queue.least:
-            self._expired(reader, queue.least)
+        self._check_start(reader, queue)
         return reader
 
     async def _start_of(self, queue: QueueFact) -> int:
@@ -129,7 +128,7 @@ class Consumer(Feed):
                 f"group {self.group_id!r} has no offset in queue {queue.queue_id} of {self.topic!r} on {queue.broker}: "
                 "choose auto_offset_reset='earliest' or 'latest'"
             )
-        return queue.least if self._reset == "earliest" else queue.next
+        return await self._oldest(queue) if self._reset == "earliest" else queue.next
 
     async def _finish_queue(self, reader: QueueReader) -> None:
         """Wait, not for ever, until what was taken of a queue is acknowledged; what was not taken is for its next owner."""
@@ -160,6 +159,7 @@ class Consumer(Feed):
     def _drop(self, reader: QueueReader) -> None:
         """A queue is read no longer here."""
         self._inbox.drop(reader)
+        self._cold.end(reader)
         if self._queues.get(reader.key) is reader:
             del self._queues[reader.key]
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from litemq.client.backend import Backend, QueueFact
 from litemq.client.backoff import Backoff
+from litemq.client.cold import ColdReading
 from litemq.client.config import ClientConfig
 from litemq.client.inbox import Inbox
 from litemq.client.messages import Message
@@ -18,8 +19,10 @@ from litemq.client.queue_reader import QueueReader
 from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.serializers import Serializers
 from litemq.errors import (
+    ArchiveUnreadableError,
     ConnectionLostError,
     LiteMQError,
+    MissingExtraError,
     NoRouteError,
     NotGroupMemberError,
     OffsetExpiredError,
@@ -33,6 +36,7 @@ __all__ = ["Feed"]
 _LOG = logging.getLogger(__name__)
 _MOST_PULLED: Final = 1 << 20
 _LEAST_PULLED: Final = 64 << 10
+_ARCHIVE_DELAYS: Final = (0.2, 1.0, 5.0)  # seconds, before an archive that cannot be read is tried again
 
 
 class Feed(AsyncIterator[Message]):
@@ -60,6 +64,7 @@ class Feed(AsyncIterator[Message]):
         self._settles = settles
         self._selection = selection
         self._inbox = Inbox(config.prefetch_bytes)
+        self._cold = ColdReading(topic)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = self._closed = False
@@ -190,8 +195,7 @@ class Feed(AsyncIterator[Message]):
         readers = []
         for queue in queues:
             reader = self._queues.get(queue.key) or self._new_reader(queue, await self._start_of(queue))
-            if reader.position < queue.least:
-                self._expired(reader, queue.least)
+            self._check_start(reader, queue)
             readers.append(reader)
         tasks = [asyncio.get_running_loop().create_task(self._read_queue(reader)) for reader in readers]
         try:
@@ -200,6 +204,18 @@ class Feed(AsyncIterator[Message]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _check_start(self, reader: QueueReader, queue: QueueFact) -> None:
+        """What nobody has any more is passed by; what only the archive has is read from there."""
+        oldest = queue.least if queue.earliest < 0 else min(queue.least, queue.earliest)
+        if reader.position < oldest:
+            self._expired(reader, oldest)
+
+    async def _oldest(self, queue: QueueFact) -> int:
+        """The oldest offset that can be read here."""
+        if 0 <= queue.earliest < queue.least and await self._cold.can_read():
+            return queue.earliest
+        return queue.least
 
     def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
         reader = self._queues[queue.key] = self.reader_type(
@@ -240,9 +256,7 @@ class Feed(AsyncIterator[Message]):
                 await asyncio.sleep(max(error.retry_after_ms, config.retry_backoff_ms) / 1000)
                 continue
             except OffsetExpiredError:
-                fact = await self._backend.describe_topic(self.topic)
-                least = [queue.least for queue in fact.queues if (queue.broker, queue.queue_id) == (broker, queue_id)]
-                self._expired(reader, max([position + 1, *least]))
+                await self._read_archived(reader, max_bytes)
                 continue
             if records:
                 messages = reader.decode(records)
@@ -254,14 +268,62 @@ class Feed(AsyncIterator[Message]):
                 reader.pass_to(next_offset)
             self._reached(reader)
 
+    async def _read_archived(self, reader: QueueReader, max_bytes: int) -> None:
+        """The broker has a position no more: take a portion from the topic's archive, or pass by what that lacks.
+
+        Whoever comes back asks the broker first: so a group that is paused gets nothing, and one who has lost the queue is told.
+        """
+        if not self._cold.is_reading(reader) and not await self._begin_archived(reader, max_bytes):
+            return
+        for delay in (*_ARCHIVE_DELAYS, None):
+            try:
+                portion, end = await self._cold.take(reader)
+                break
+            except ArchiveUnreadableError as error:
+                if delay is None:
+                    raise
+                _LOG.warning("%s", error)
+                await asyncio.sleep(delay)
+                if not await self._begin_archived(reader, max_bytes):
+                    return
+        if portion is None or portion.begin > reader.position:
+            self._expired(reader, end if portion is None else portion.begin)
+        if portion is not None:
+            messages = reader.decode(portion.records)
+            if messages:
+                self._inbox.put(messages, len(portion.records), reader)
+            reader.pass_to(portion.next)
+        self._reached(reader)
+
+    async def _begin_archived(self, reader: QueueReader, max_bytes: int) -> bool:
+        """Whether a queue is now read from the archive; if not, its reader is where it can go on."""
+        fact = await self._backend.archives.describe(self.topic, reader.broker)
+        queue = next((each for each in fact.queues if each.queue_id == reader.queue_id and not reader.is_retry), None)
+        if queue is None or queue.begin >= queue.next:
+            topic = await self._backend.describe_topic(self.topic)
+            least = [each.least for each in topic.queues if (each.broker, each.queue_id) == (reader.broker, reader.queue_id)]
+            self._expired(reader, max([reader.position + 1, *least]))
+            return False
+        if reader.position < queue.begin:
+            self._expired(reader, min(queue.begin, queue.kept))
+        if reader.position >= queue.kept:
+            return False
+        alive_at = self._backend.wall_ms() if self._group else 0
+        try:
+            await self._cold.begin(reader, fact, queue, max_bytes=max_bytes, selection=self._selection, alive_at=alive_at)
+        except MissingExtraError as error:
+            self._expired(reader, queue.kept, f". The topic's archive {fact.location} has them: {error}")
+            return False
+        return True
+
     def _reached(self, reader: QueueReader) -> None:
         """A queue was read up to its position."""
 
-    def _expired(self, reader: QueueReader, least: int) -> None:
+    def _expired(self, reader: QueueReader, least: int, hint: str = "") -> None:
         self._inbox.fail(
             OffsetExpiredError(
                 f"offsets {reader.position} … {least - 1} of queue {reader.queue_id} of {self.topic!r} on {reader.broker} are gone: "
-                "retention took them before they were read. Reading goes on behind them"
+                f"retention took them before they were read. Reading goes on behind them{hint}"
             )
         )
         reader.skip_to(least)
@@ -282,6 +344,7 @@ class Feed(AsyncIterator[Message]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._cold.close()
         if self._started:
             with contextlib.suppress(ConnectionLostError, RequestTimeoutError):
                 await self._finish()

@@ -56,8 +56,9 @@ class Reader(Feed):
         if isinstance(self._from, datetime):
             return await self._backend.offset_at_time(queue.broker, self.topic, queue.queue_id, to_ms(self._from, "start"))
         if isinstance(self._from, Mapping):
-            return self._from.get((queue.broker, queue.queue_id), queue.least)
-        return queue.least if self._from == "earliest" else queue.next
+            named = self._from.get((queue.broker, queue.queue_id))
+            return await self._oldest(queue) if named is None else named
+        return await self._oldest(queue) if self._from == "earliest" else queue.next
 
     @property
     def _wait_ms(self) -> int:

@@ -1075,23 +1075,27 @@ class ArchivedThroughRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., replaces: _Optional[bool] = ...) -> None: ...
 
 class ArchivedQueue(_message.Message):
-    __slots__ = ("queue_id", "begin", "next")
+    __slots__ = ("queue_id", "begin", "next", "kept")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     begin: int
     next: int
-    def __init__(self, queue_id: _Optional[int] = ..., begin: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
+    kept: int
+    def __init__(self, queue_id: _Optional[int] = ..., begin: _Optional[int] = ..., next: _Optional[int] = ..., kept: _Optional[int] = ...) -> None: ...
 
 class ArchiveAnswer(_message.Message):
-    __slots__ = ("location", "queues", "reported_at", "topic_id")
+    __slots__ = ("location", "queues", "reported_at", "topic_id", "ttl_ms")
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     REPORTED_AT_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
     location: str
     queues: _containers.RepeatedCompositeFieldContainer[ArchivedQueue]
     reported_at: int
     topic_id: int
-    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    ttl_ms: int
+    def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., ttl_ms: _Optional[int] = ...) -> None: ...

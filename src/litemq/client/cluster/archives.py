@@ -38,15 +38,16 @@ class ClusterArchives:
             request = ArchivedThroughRequest(topic=topic, location=location, queues=of_broker.get(broker, ()), replaces=replaces)
             await self._ask(broker, Opcode.ARCHIVED_THROUGH, request)
 
-    async def describe(self, topic: str) -> ArchiveFact:
-        """What all brokers know, put together."""
-        location, reported_at = "", 0
+    async def describe(self, topic: str, broker: str = "") -> ArchiveFact:
+        """What all brokers know, put together; or only what one of them does."""
+        location, reported_at, ttl_ms = "", 0, 0
         queues: list[ArchivedQueue] = []
         topic_ids = []
-        for broker in await self._brokers_of(topic):
-            answer = ArchiveAnswer.FromString(await self._ask(broker, Opcode.DESCRIBE_ARCHIVE, TopicRequest(topic=topic)))
+        for name in [broker] if broker else await self._brokers_of(topic):
+            answer = ArchiveAnswer.FromString(await self._ask(name, Opcode.DESCRIBE_ARCHIVE, TopicRequest(topic=topic)))
             if answer.reported_at > reported_at:
                 location, reported_at = answer.location, answer.reported_at
-            queues += [ArchivedQueue(broker, queue.queue_id, queue.begin, queue.next) for queue in answer.queues]
-            topic_ids.append((broker, answer.topic_id))
-        return ArchiveFact(topic, location, reported_at, tuple(queues), tuple(topic_ids))
+            queues += [ArchivedQueue(name, queue.queue_id, queue.begin, queue.next, queue.kept) for queue in answer.queues]
+            topic_ids.append((name, answer.topic_id))
+            ttl_ms = answer.ttl_ms  # the same at all of them
+        return ArchiveFact(topic, location, reported_at, tuple(queues), tuple(topic_ids), ttl_ms)
