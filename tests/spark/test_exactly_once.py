@@ -26,8 +26,8 @@ from support.spark_processes import EndedError, SparkDriver, SparkProcess, spark
 from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
 
 CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
-PER_SECOND: Final = [] if CHAOS else ["3000"]
-MOST: Final = 30_000_000  # for the disk's sake
+# How many are sent, for the disk's sake; how fast; and how many a batch has while something is killed: several are needed for each.
+MOST, PER_SECOND, PER_BATCH = (30_000_000, "inf", 500_000) if CHAOS else (60_000, "3000", 3000)
 SUPPORT: Final = Path(__file__).parents[1] / "support"
 MASTER: Final = "local[2,4]"  # a task may fail three times
 
@@ -41,7 +41,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def producing(self, topic: str, folder: Path) -> Iterator[SparkProcess]:
-        command = [sys.executable, str(SUPPORT / "spark_producer.py"), self.url, topic, str(MOST), *PER_SECOND]
+        command = [sys.executable, str(SUPPORT / "spark_producer.py"), self.url, topic, str(MOST), PER_SECOND]
         with SparkProcess(command, folder / "producer.log", spark_environment()) as producer:
             producer.wait_for("sending", WITHIN)
             yield producer
@@ -84,9 +84,8 @@ def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> N
 
     with cluster.producing("orders", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 4, ARCHIVE_KILLS)):
-            kill.happen(
-                partial(archive, str(number), **kill.environment(tmp_path, number)), lambda driver: driver.wait_for("batch ", WITHIN)
-            )
+            start = partial(archive, str(number), f"--max-rows-per-batch={PER_BATCH}", **kill.environment(tmp_path, number))
+            kill.happen(start, lambda driver: driver.wait_for("batch ", WITHIN))
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
@@ -128,11 +127,12 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
 
     with cluster.producing("source", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 2, COPY_KILLS)):
-            kill.happen(partial(copy, str(number), **kill.environment(tmp_path, number)), is_at_work)
+            start = partial(copy, str(number), f"--per-batch={PER_BATCH}", **kill.environment(tmp_path, number))
+            kill.happen(start, is_at_work)
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
-    finish(lambda: copy("last", "--once"))
+    finish(lambda: copy("last", "--once", f"--per-batch={MOST}"))
 
     assert failed.exists(), "no task failed after half its rows"
     expected = {
