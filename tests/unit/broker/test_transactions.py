@@ -324,6 +324,22 @@ def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
     _run(main())
 
 
+@KINDS
+def test_runs_are_bounded(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _job(kind, tmp_path, BrokerLimits(max_half_runs=2)) as (job, broker):
+            one = attempt()
+            await job.write(one, 1)
+            await job.write(one, 1, first=1)
+            await job.write(one, 1, queue_id=1)
+            with pytest.raises(OverloadedError, match="more records a request"):
+                await job.write(one, 1, first=2)
+            await job.abort(0)
+            assert broker._store.state.delivery.halves.runs == 0
+
+    _run(main())
+
+
 def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
     async def decide() -> None:
         async with _job("disk", tmp_path) as (job, broker):
