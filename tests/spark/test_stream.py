@@ -73,6 +73,7 @@ def failure(run: Callable[[], None]) -> str:
     return str(caught.value)
 
 
+@pytest.mark.essential
 def test_batches_are_as_large_as_allowed_and_a_restart_goes_on(stream: Stream, mq: litemq.Client, topic: str) -> None:
     mq.admin.create_topic(topic, queues=3)
     send(mq, topic, 0, 250)

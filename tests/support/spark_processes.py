@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 
 from support.processes import free_port
 
-__all__ = ["SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
+__all__ = ["EndedError", "SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
 
 _SUPPORT: Final = Path(__file__).parent
 # It ends with whoever started it; what it starts in turn ends with it: Java when the pipe to it breaks, Python workers when Java is gone.
@@ -58,6 +58,10 @@ def spark_environment(**more: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         **more,
     }
+
+
+class EndedError(AssertionError):
+    """Something has ended by itself that should run on."""
 
 
 class SparkProcess:
@@ -121,7 +125,8 @@ class SparkProcess:
         """Until it has printed something so often."""
         until = time.monotonic() + within
         while self.log.read_text(errors="replace").count(text) < count:
-            assert self.is_running, f"it has ended without {text!r}: {self.tail()}"
+            if not self.is_running:
+                raise EndedError(f"it has ended without {text!r}: {self.tail()}")
             assert time.monotonic() < until, f"no {text!r} within {within:g} s: {self.tail()}"
             time.sleep(0.05)
 
