@@ -9,6 +9,6 @@ if __name__ == "__main__":
     # Python puts a program's folder first, where our modules would be found under wrong names.
     here = str(Path(__file__).parent)
     sys.path[:] = [place for place in sys.path if place != here]
-    from litemq.__main__ import main
+    from litemq.cli.main import run
 
-    main()
+    run()
