@@ -43,6 +43,7 @@ def failure(frame: DataFrame) -> str:
     return str(caught.value)
 
 
+@pytest.mark.essential
 def test_every_message_is_a_row(spark: SparkSession, url: str) -> None:
     rows = read(spark, url).collect()
     assert sorted(row.body for row in rows) == [b"%05d" % i for i in range(MESSAGES)]
@@ -104,6 +105,7 @@ def test_an_empty_topic(spark: SparkSession, url: str) -> None:
     assert read(spark, url, subscribe="empty").collect() == []
 
 
+@pytest.mark.essential
 def test_filters_are_pushed_down_where_that_is_on(spark: SparkSession, url: str) -> None:
     assert read(spark, url).where("queue_id = 1 AND queue_offset < 10").count() == 10
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
