@@ -1,4 +1,4 @@
-"""Topics as a stream: each message in one batch, across restarts, growth and losses; and never another cluster's."""
+"""Topics as a stream in Spark itself: batches, restarts, new topics, and an error in our words."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -108,64 +108,5 @@ def test_a_running_stream_finds_new_messages_and_new_topics(stream: Stream, mq: 
         query.stop()
 
 
-def test_a_stream_that_begins_with_the_latest(stream: Stream, mq: litemq.Client, topic: str) -> None:
-    mq.admin.create_topic(topic, queues=1)
-    send(mq, topic, 0, 10)
-    stream.run(subscribe=topic, startingOffsets="latest")
-    send(mq, topic, 10, 5)
-    stream.run(subscribe=topic, startingOffsets="latest")
-    assert stream.bodies == [*range(10, 15)]
-
-
-def test_a_topic_created_anew(stream: Stream, mq: litemq.Client, topic: str) -> None:
-    mq.admin.create_topic(topic, queues=1)
-    send(mq, topic, 0, 10)
-    stream.run(subscribe=topic)
-    mq.admin.delete_topic(topic)
-    mq.admin.create_topic(topic, queues=1)
-    send(mq, topic, 10, 10)
-    stream.run(subscribe=topic)  # it was read to its end before it went
-    assert stream.bodies == [*range(20)]
-    send(mq, topic, 20, 10)
-    mq.admin.delete_topic(topic)
-    mq.admin.create_topic(topic, queues=1)
-    send(mq, topic, 30, 10)
-    said = failure(lambda: stream.run(subscribe=topic))
-    assert f"{topic}/broker-a/0: offsets 20 … 29 are gone before the query has read them, the topic was deleted, and created anew" in said
-    stream.run(subscribe=topic, failOnDataLoss="false")
-    assert stream.bodies == [*range(20), *range(30, 40)]
-
-
-def test_a_checkpoint_of_another_cluster(stream: Stream, mq: litemq.Client, topic: str) -> None:
-    mq.admin.create_topic(topic, queues=1)
-    send(mq, topic, 0, 10)
-    stream.run(subscribe=topic)
-    offsets = stream.folder / "checkpoint" / "offsets" / "0"
-    lines = offsets.read_text().splitlines()
-    told = json.loads(lines[-1])
-    told["topics"] = dict.fromkeys(told["topics"], "99@5")
-    offsets.write_text("\n".join([*lines[:-1], json.dumps(told)]))
-    (offsets.parent / ".0.crc").unlink(missing_ok=True)
-    said = failure(lambda: stream.run(subscribe=topic))
-    assert "the query's checkpoint is at offset 10, and this queue has 0 … 10 in another topic of the same name" in said
-    assert "Give the query its own cluster's url, or a new checkpointLocation" in said
-
-
 def test_a_topic_that_is_not_there(stream: Stream, topic: str) -> None:
     assert f"no broker has topic '{topic}'" in failure(lambda: stream.run(subscribe=topic))
-
-
-def test_a_broker_that_comes_back_is_waited_for(stream: Stream, servers: Servers, mq: litemq.Client, topic: str) -> None:
-    mq.admin.create_topic(topic, queues=2)
-    send(mq, topic, 0, 10)
-    query = stream.start(False, subscribe=topic)
-    try:
-        query.processAllAvailable()
-        servers.broker.kill()
-        servers.broker.start()
-        servers.broker.wait_ready()
-        send(mq, topic, 10, 10)
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    assert stream.bodies == [*range(20)]

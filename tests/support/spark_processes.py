@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from support.commands import compiled_modules
 from support.processes import free_port
 
 __all__ = ["EndedError", "SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
@@ -48,9 +49,11 @@ def spark_environment(**more: str) -> dict[str, str]:
     """Where Spark is, and where its Python processes find this project and its tests' fail points; on loopback only."""
     import pyspark
 
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     paths = [str(_SUPPORT / "spark_points"), str(_SUPPORT.parent), *filter(None, sys.path)]
     return {
-        **os.environ,
+        **kept,
+        **compiled_modules(),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",

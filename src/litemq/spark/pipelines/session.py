@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.tables.delta_spark import CONNECTOR_SETTINGS
 
 __all__ = ["session_for"]
 
@@ -30,7 +31,8 @@ def session_for(config: ArchiveConfig, name: str) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("py4j").setLevel(logging.WARNING)  # or every call from Java is a line in the archive's log
     builder = SparkSession.builder.appName(name)
-    for key, value in {**_SETTINGS, **config.spark_settings}.items():
+    connector = CONNECTOR_SETTINGS if config.table_format == "delta-spark" else {}
+    for key, value in {**_SETTINGS, **connector, **config.spark_settings}.items():
         builder = builder.config(key, value)
     if config.spark_master:
         builder = builder.master(config.spark_master)
