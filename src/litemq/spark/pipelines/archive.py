@@ -86,6 +86,7 @@ class Archive:
                     raise failure from error
                 self._status.say("starting again", error=str(failure))
                 self._say(f"the stream failed, and is started again where it was: {failure}")
+                time.sleep(2**failures)  # whoever is overloaded or away gets some time
             except BaseException as error:
                 self._status.say("failed", error=repr(error))
                 raise
