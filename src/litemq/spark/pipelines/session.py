@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -12,13 +10,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.session import new_session
 
 __all__ = ["session_for"]
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.python.unix.domain.socket.enabled": "true",
     # Progress is told by the archive itself.
     "spark.ui.showConsoleProgress": "false",
 }
@@ -27,15 +24,8 @@ _SETTINGS: Final = {
 @contextmanager
 def session_for(config: ArchiveConfig, name: str) -> Iterator[SparkSession]:
     """A session; it ends with the pipeline."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("py4j").setLevel(logging.WARNING)  # or every call from Java is a line in the archive's log
-    builder = SparkSession.builder.appName(name)
-    for key, value in {**_SETTINGS, **config.spark_settings}.items():
-        builder = builder.config(key, value)
-    if config.spark_master:
-        builder = builder.master(config.spark_master)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = new_session(name, {**_SETTINGS, **config.spark_settings}, master=config.spark_master)
     try:
         yield spark
     finally:
