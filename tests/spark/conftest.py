@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from support.commands import compiled_modules
 from support.processes import ServerProcess
 from support.servers import Servers
 
@@ -26,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests: starting one takes as long as many of them."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(compiled_modules())  # workers start three times as fast
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")

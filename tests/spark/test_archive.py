@@ -58,6 +58,7 @@ def archived(location: str | Path) -> Counter[tuple[str, str, int, int]]:
     return found
 
 
+@pytest.mark.essential
 def test_a_topic_is_archived_once_and_goes_on(spark: SparkSession, servers: Servers, tmp_path: Path, kind: TableFormat) -> None:
     topic = f"archive-{kind}"
     config = ArchiveConfig(url=servers.url, topics=(topic,), table=str(tmp_path / "lake"), table_format=kind, max_rows_per_batch=400)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +21,13 @@ from deltalake import DeltaTable
 
 import litemq
 from support.processes import ServerProcess
-from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, first
-from support.spark_processes import SparkDriver, SparkProcess, spark_environment
+from support.spark_kills import ARCHIVE_KILLS, COPY_KILLS, WITHIN, finish, first
+from support.spark_processes import EndedError, SparkDriver, SparkProcess, spark_environment
 from support.spark_rows import KEY, bodies_by_place, queue_entries, row_problems
 
 CHAOS: Final = int(os.environ.get("LITEMQ_CHAOS_KILLS", "0"))
-PER_SECOND: Final = [] if CHAOS else ["3000"]
-MOST: Final = 30_000_000  # for the disk's sake
+# How many are sent, for the disk's sake; how fast; and how many a batch has while something is killed: several are needed for each.
+MOST, PER_SECOND, PER_BATCH = (30_000_000, "inf", 500_000) if CHAOS else (60_000, "3000", 3000)
 SUPPORT: Final = Path(__file__).parents[1] / "support"
 MASTER: Final = "local[2,4]"  # a task may fail three times
 
@@ -39,7 +41,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def producing(self, topic: str, folder: Path) -> Iterator[SparkProcess]:
-        command = [sys.executable, str(SUPPORT / "spark_producer.py"), self.url, topic, str(MOST), *PER_SECOND]
+        command = [sys.executable, str(SUPPORT / "spark_producer.py"), self.url, topic, str(MOST), PER_SECOND]
         with SparkProcess(command, folder / "producer.log", spark_environment()) as producer:
             producer.wait_for("sending", WITHIN)
             yield producer
@@ -82,13 +84,12 @@ def test_the_archive_has_every_entry_once(cluster: Cluster, tmp_path: Path) -> N
 
     with cluster.producing("orders", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 4, ARCHIVE_KILLS)):
-            with archive(str(number), **kill.environment(tmp_path, number)) as driver:
-                kill.happen(driver, lambda driver=driver: driver.wait_for("batch ", WITHIN))  # type: ignore[misc]
+            start = partial(archive, str(number), f"--max-rows-per-batch={PER_BATCH}", **kill.environment(tmp_path, number))
+            kill.happen(start, lambda driver: driver.wait_for("batch ", WITHIN))
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
-    with archive("last", "--once") as driver:
-        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+    finish(lambda: archive("last", "--once"))
 
     entries = queue_entries(cluster.url, ["orders"])
     rows = DeltaTable(table).to_pyarrow_dataset().to_table(columns=[*KEY, *([] if CHAOS else ["body"])])
@@ -110,29 +111,28 @@ def test_a_stream_into_a_topic_writes_every_row_once(cluster: Cluster, tmp_path:
         arguments = [str(SUPPORT / "spark_copy.py"), MASTER, cluster.url, "source", "target", str(tmp_path / "checkpoint"), *more]
         return SparkDriver([*arguments, "--fail-after-half", str(failed)], tmp_path / f"copy-{name}.log", **environment)
 
-    def is_at_work() -> None:
-        """Something new has come to the target."""
+    def is_at_work(driver: SparkDriver) -> None:
+        """Something new has come to the target; and a broker dies, too, which is back at once."""
         before = _count(cluster.url, "target")
         until = time.monotonic() + WITHIN
         while _count(cluster.url, "target") <= before:
-            assert time.monotonic() < until, "nothing comes to the target"
+            if not driver.is_running:
+                raise EndedError(driver.tail())
+            assert time.monotonic() < until, f"nothing comes to the target: {driver.tail()}"
             time.sleep(0.2)
+        broker = random.choice(cluster.brokers)
+        broker.kill()
+        broker.start()
+        broker.wait_ready()
 
     with cluster.producing("source", tmp_path) as producer:
         for number, kill in enumerate(first(CHAOS or 2, COPY_KILLS)):
-            with copy(str(number), **kill.environment(tmp_path, number)) as driver:
-                if not kill.point:  # and a broker, which is back at once, in the middle of a batch
-                    is_at_work()
-                    broker = cluster.brokers[number % 2]
-                    broker.kill()
-                    broker.start()
-                    broker.wait_ready()
-                kill.happen(driver, is_at_work)
+            start = partial(copy, str(number), f"--per-batch={PER_BATCH}", **kill.environment(tmp_path, number))
+            kill.happen(start, is_at_work)
             say("killed:", kill.what)
         producer.stop()
         say(producer.tail(100))
-    with copy("last", "--once") as driver:
-        assert driver.wait(WITHIN * 4) == 0, driver.tail()
+    finish(lambda: copy("last", "--once", f"--per-batch={MOST}"))
 
     assert failed.exists(), "no task failed after half its rows"
     expected = {

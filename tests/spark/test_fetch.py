@@ -110,3 +110,16 @@ def test_a_thread_has_one_link_to_a_cluster(filled: str) -> None:
 def test_nobody_there() -> None:
     with pytest.raises(NoRouteError, match=r"no NameServer answers at litemq://127.0.0.1:1: .* Start one with `litemq up`"):
         BrokerLinks("litemq://127.0.0.1:1").topics()
+
+
+def test_a_broker_that_stays_away_is_named(servers: Servers, filled: str) -> None:
+    links = BrokerLinks(filled, patience_s=0.2)
+    span = span_of(bounds_of(links, "fetched")[0])
+    servers.broker.kill()
+    try:
+        with pytest.raises(NoRouteError, match=r"broker 'broker-a' does not answer: .* start it again"):
+            list(links.fetch(span))
+    finally:
+        servers.broker.start()
+        servers.broker.wait_ready()
+        links.close()

@@ -36,6 +36,7 @@ def _numbers(rows: pa.Table) -> list[int]:
     return sorted(int(body) for body in rows["body"].to_pylist())
 
 
+@pytest.mark.essential
 def test_every_column_arrives(spark: SparkSession, servers: Servers) -> None:
     topic = _create(servers, "columns")
     full = [(b"one", ["k1", "k2"], ["red"], {"a": "b"}, "cart 7", "id-1"), (b"two", None, None, None, None, None)]
@@ -167,6 +168,7 @@ def stream(spark: SparkSession, servers: Servers, tmp_path: Path, request: pytes
     return Stream(spark, servers, _create(servers, request.node.name.replace("_", "-")[:60]), tmp_path)
 
 
+@pytest.mark.essential
 def test_a_stream_writes_each_row_once_though_a_task_fails(stream: Stream, servers: Servers) -> None:
     stream.add(3, 100)
     with pytest.raises(PySparkException, match="half way"):

@@ -43,9 +43,8 @@ class ColdCluster:
         self.url = url
         self.store = store
         self.location = str(folder / "lake")
-        self._table = create_table(self.location, kind)
+        self._kind: TableFormat = kind
         self._batch = 0
-        self._sent: dict[tuple[str, int], bytes] = {}
 
     def client(self, **settings: Any) -> AsyncClient:
         return AsyncClient(self.url, **QUICK | settings)
@@ -81,7 +80,8 @@ class ColdCluster:
             if begin < end:
                 rows = pa.Table.from_batches(decode_batches(self.raw(topic, queue_id, begin, end), limits=STORED_LIMITS))
                 parts.append(rows.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array([NAME] * rows.num_rows)))
-        assert self._table.append(written(self.location, *parts), "app", self._batch)
+        table = create_table(self.location, self._kind)
+        assert table.append(written(self.location, *parts), "app", self._batch)
         self._batch += 1
         if report:
             await mq.admin.archived_through(topic, self.location, {(NAME, queue_id): end for queue_id, (_, end) in spans.items()})

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 
-__all__ = ["Running", "environment_of_commands", "free_ports", "litemq", "running", "up"]
+__all__ = ["Running", "compiled_modules", "environment_of_commands", "free_ports", "litemq", "running", "up"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -25,11 +25,15 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def compiled_modules() -> dict[str, str]:
+    """Where compiled modules are kept, as an installed package has them: a hundred short processes are not to compile numpy each."""
+    return {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / f"litemq-tests-{os.getuid()}")}
+
+
 def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
-    """With compiled modules, as an installed package has them: a hundred short commands are not to compile numpy each."""
-    compiled = {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / f"litemq-tests-{os.getuid()}")}
+    """With compiled modules."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("LITEMQ_")}
-    return {**kept, **compiled, **(more or {})}
+    return {**kept, **compiled_modules(), **(more or {})}
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:

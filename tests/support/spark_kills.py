@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from support.spark_processes import SparkDriver
+from support.spark_processes import EndedError, SparkDriver
 
-__all__ = ["ARCHIVE_KILLS", "COPY_KILLS", "Kill", "first"]
+__all__ = ["ARCHIVE_KILLS", "COPY_KILLS", "Kill", "finish", "first"]
 
 # A slow minute of a shared machine is no failure.
 WITHIN: Final = 900.0
+_TRIES: Final = 3
 _MOMENTS: Final = 2.0  # after a batch, when nothing says otherwise
 
 _DELTA: Final = "litemq.spark.tables.delta_rs:DeltaRsTable"
@@ -31,17 +33,32 @@ class Kill(NamedTuple):
         """What the driver has to be started with."""
         return {"LITEMQ_TEST_KILL": self.point, "LITEMQ_TEST_KILL_COUNT": str(folder / f"reached-{number}")} if self.point else {}
 
-    def happen(self, driver: SparkDriver, is_at_work: Callable[[], None]) -> None:
-        """Do it, and leave nothing of the driver; ``is_at_work`` waits until there is something to disturb."""
+    def happen(self, start: Callable[[], SparkDriver], is_at_work: Callable[[SparkDriver], None]) -> None:
+        """Start a driver and do it, and leave nothing of the driver; ``is_at_work`` waits until there is something to disturb.
+
+        A driver that ends by itself, as Spark's do on a machine that is too busy to start their workers in time, is started again.
+        """
+        for _ in range(_TRIES):
+            with start() as driver:
+                try:
+                    self._disturb(driver, is_at_work)
+                except EndedError as error:
+                    ended = error
+                else:
+                    return
+        raise ended
+
+    def _disturb(self, driver: SparkDriver, is_at_work: Callable[[SparkDriver], None]) -> None:
         if self.point:
-            assert driver.wait(WITHIN) == -9, f"{self.what}: it ended by itself: {driver.tail()}"
-        else:
-            is_at_work()
-            time.sleep(random.uniform(0, _MOMENTS))
-            if self.kind:
-                assert driver.kill_one(self.kind), f"nothing to kill of the kind {self.kind}: {driver.processes()}"
-                time.sleep(random.uniform(0, _MOMENTS))  # what is left goes on, or not
-        driver.kill()
+            if driver.wait(WITHIN) != -signal.SIGKILL:
+                raise EndedError(f"{self.what}: it ended by itself: {driver.tail()}")
+            return
+        is_at_work(driver)
+        time.sleep(random.uniform(0, _MOMENTS))
+        if self.kind:
+            if not driver.kill_one(self.kind):
+                raise EndedError(f"nothing to kill of the kind {self.kind}: {driver.tail()}")
+            time.sleep(random.uniform(0, _MOMENTS))  # what is left goes on, or not
 
 
 # The first ones are what CI does.
@@ -70,3 +87,12 @@ COPY_KILLS: Final = (
 def first(count: int, kills: tuple[Kill, ...]) -> list[Kill]:
     """So many of them, from the beginning again where that is more than there are."""
     return list(islice(cycle(kills), count))
+
+
+def finish(start: Callable[[], SparkDriver]) -> None:
+    """Start a driver that ends by itself when all is done, with nothing in its way."""
+    for _ in range(_TRIES):
+        with start() as driver:
+            if driver.wait(WITHIN) == 0:
+                return
+    raise EndedError(driver.tail())

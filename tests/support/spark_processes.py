@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from support.commands import compiled_modules
 from support.processes import free_port
 
-__all__ = ["SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
+__all__ = ["EndedError", "SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
 
 _SUPPORT: Final = Path(__file__).parent
 # It ends with whoever started it; what it starts in turn ends with it: Java when the pipe to it breaks, Python workers when Java is gone.
@@ -48,9 +49,11 @@ def spark_environment(**more: str) -> dict[str, str]:
     """Where Spark is, and where its Python processes find this project and its tests' fail points; on loopback only."""
     import pyspark
 
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     paths = [str(_SUPPORT / "spark_points"), str(_SUPPORT.parent), *filter(None, sys.path)]
     return {
-        **os.environ,
+        **kept,
+        **compiled_modules(),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
@@ -58,6 +61,10 @@ def spark_environment(**more: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         **more,
     }
+
+
+class EndedError(AssertionError):
+    """Something has ended by itself that should run on."""
 
 
 class SparkProcess:
@@ -121,7 +128,8 @@ class SparkProcess:
         """Until it has printed something so often."""
         until = time.monotonic() + within
         while self.log.read_text(errors="replace").count(text) < count:
-            assert self.is_running, f"it has ended without {text!r}: {self.tail()}"
+            if not self.is_running:
+                raise EndedError(f"it has ended without {text!r}: {self.tail()}")
             assert time.monotonic() < until, f"no {text!r} within {within:g} s: {self.tail()}"
             time.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""A producer that sends as fast as it can until it is told to stop: ``spark_producer.py URL TOPIC MOST [PER_SECOND]``.
+"""A producer that sends as fast as it may until it is told to stop: ``spark_producer.py URL TOPIC MOST PER_SECOND``.
 
 Its last line says what it did.
 """
@@ -6,7 +6,6 @@ Its last line says what it did.
 from __future__ import annotations
 
 import asyncio
-import math
 import signal
 import sys
 import time
@@ -67,4 +66,4 @@ async def main(url: str, topic: str, most: int, per_second: float) -> None:
 
 
 if __name__ == "__main__":
-    run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]) if len(sys.argv) > 4 else math.inf))
+    run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))

@@ -56,6 +56,7 @@ class BrokerLimits:
     half_lifetime_ms: int = 24 * 3_600_000
     max_half_bytes: int = 64 << 30
     max_transactions: int = 100_000
+    max_half_runs: int = 1_000_000  # what one request brings is mostly one
     max_winners: int = 50_000  # of one batch
     max_plan_bytes: int = 1 << 20  # what is kept with a decision
     max_query_bytes: int = 200  # the name of who writes

@@ -144,6 +144,8 @@ class Transactions:
         halves, store = self._halves, self._store
         if halves.get(transaction) is None and len(halves) >= self._limits.max_transactions:
             raise OverloadedError(f"{len(halves)} transactions are open (max_transactions): send again when some are decided", 1000)
+        if halves.runs >= self._limits.max_half_runs:
+            raise OverloadedError(f"{halves.runs} runs of records wait for a decision (max_half_runs): send more records a request", 1000)
         if halves.bytes + size > self._limits.max_half_bytes:
             raise DiskFullError(f"{halves.bytes} bytes wait for a decision (max_half_bytes): send again when some are decided")
         if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
@@ -221,8 +223,10 @@ class Transactions:
     # What nobody decides ------------------------------------------------------------------------------------------------------
 
     def _watch(self, query: str, batch: int) -> None:
+        if (query, batch) in self._watched:
+            return
         latest = self._latest(query, batch)
-        if latest is not None and (query, batch) not in self._watched:
+        if latest is not None:
             self._watched.add((query, batch))
             self._alarms.at(latest + self._limits.half_lifetime_ms, self._ring, (query, batch))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from litemq.client.backend import Backend
-from litemq.client.config import ClientConfig
 from litemq.errors import InvalidArgumentError
+
+if TYPE_CHECKING:  # whoever only reads addresses, as a Spark task does, need not wait for the whole client
+    from litemq.client.backend import Backend
+    from litemq.client.config import ClientConfig
 
 __all__ = ["find_engine", "parse_addresses"]
 

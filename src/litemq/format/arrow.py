@@ -86,6 +86,7 @@ SCHEMA: Final = pa.schema(
 
 
 def _numbers(values: npt.NDArray[Any], arrow_type: pa.DataType) -> pa.Array:
+    """By their memory: ``pa.array`` would first look whether they are pandas', and import all of it."""
     native = np.ascontiguousarray(values, np.int32 if arrow_type == pa.int32() else np.int64)
     return pa.Array.from_buffers(arrow_type, native.size, [None, pa.py_buffer(native)])
 
@@ -122,7 +123,7 @@ def _parts(data: npt.NDArray[np.uint8], strings: Strings, arrow_type: pa.DataTyp
     offsets[1::2] = strings.positions
     np.add(strings.positions, strings.lengths, out=offsets[2::2], casting="unsafe")
     with_gaps = pa.Array.from_buffers(arrow_type, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    return with_gaps.take(pa.array(np.arange(1, 2 * count, 2)))
+    return with_gaps.take(_numbers(np.arange(1, 2 * count, 2), pa.int64()))
 
 
 @lru_cache(maxsize=8)
@@ -140,7 +141,7 @@ def _lists(offsets: Longs, values: pa.Array) -> pa.Array:
 
 
 def _maps(offsets: Longs, names: pa.Array, values: pa.Array) -> pa.Array:
-    return pa.MapArray.from_arrays(pa.array((offsets >> 1).astype(np.int32)), names, values, _MAP)
+    return pa.MapArray.from_arrays(_numbers(offsets >> 1, pa.int32()), names, values, _MAP)
 
 
 _EVERY: Final = slice(None)

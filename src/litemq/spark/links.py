@@ -148,6 +148,7 @@ class Links:
             self._addresses.pop(broker, None)  # it may come back elsewhere
             if peer is not None:
                 peer.close()
+            error = NoRouteError(f"broker {broker!r} does not answer: {error}. What it has cannot be had elsewhere: start it again")
         patience.spend(error)
 
     def ask(self, broker: str, opcode: int, header: bytes) -> bytes:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 __all__ = ["MessageIdColumn"]
 
-_DIGITS: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
-_COUNT_DIGITS: Final = 9
+_LOW: Final = 4096  # numbers with the last three digits
+_LAST_DIGITS: Final = np.frombuffer("".join(f"{number:03x}" for number in range(_LOW)).encode(), np.uint8).reshape(_LOW, 3)
 
 
 class MessageIdColumn:
@@ -26,13 +26,16 @@ class MessageIdColumn:
     def next(self, count: int) -> tuple[pa.Array, int]:
         """So many ids, and the time in milliseconds that they were made from; neither falls when the clock does."""
         self._ms = max(self._ms, time.time_ns() // 1_000_000)
-        prefix = np.frombuffer(f"{self._ms:012x}{self._random}".encode(), np.uint8)
-        numbers = np.arange(self._count, self._count + count, dtype=np.int64)
-        self._count += count
-        width = prefix.size + _COUNT_DIGITS
+        first, behind = self._count, self._count + count
+        self._count = behind
+        width = len(f"{self._prefix(0)}000")
         texts = np.empty((count, width), np.uint8)
-        texts[:, : prefix.size] = prefix
-        for digit in range(_COUNT_DIGITS):
-            texts[:, width - 1 - digit] = _DIGITS[(numbers >> 4 * digit) & 15]
+        texts[:, -3:] = _LAST_DIGITS[np.arange(first, behind) % _LOW]
+        for high in range(first // _LOW, -(-behind // _LOW)):
+            begin, end = max(high * _LOW, first) - first, min((high + 1) * _LOW, behind) - first
+            texts[begin:end, :-3] = np.frombuffer(self._prefix(high).encode(), np.uint8)
         offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(texts)]), self._ms
+
+    def _prefix(self, high: int) -> str:
+        return f"{self._ms:012x}{self._random}{high:06x}"

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
 from litemq.spark.task_process import freeze_once
@@ -49,6 +48,8 @@ def _having(batch: pa.RecordBatch, column: str, value: str | None) -> pa.RecordB
     """The rows whose list in a column has a value."""
     if value is None:
         return batch
+    import pyarrow.compute as pc
+
     lists = batch.column(column)
     marks = np.zeros(batch.num_rows, np.bool_)
     hits = pc.equal(lists.flatten(), value).to_numpy(zero_copy_only=False)

@@ -23,7 +23,6 @@ from litemq.proto.wire_pb2 import Attempt, Winner
 from litemq.spark.fetch import links_to
 from litemq.spark.links import Links
 from litemq.spark.sink_commit import abort, commit, decided_plans
-from litemq.spark.task_write import route_of, write_rows
 from litemq.spark.write_options import WriteOptions, check_columns
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ class _Sink:
         """The brokers that rows may go to."""
         states = links.brokers()
         if self._options.topic:
+            from litemq.spark.task_write import route_of  # those who only read have no use for it, and it loads much
+
             return [place.name for place in route_of(self._options.topic, states).brokers]
         return [state.facts.name for state in states]
 
@@ -71,6 +72,8 @@ class _Sink:
         said = Attempt(query=query, batch=batch, partition=context.partitionId(), attempt=attempt)
         if may_be_decided and decided_plans(links.ask, self._brokers_asked(links), query, batch) is not None:
             return HalvesWritten(query, said.partition, attempt, (), decided=True)
+        from litemq.spark.task_write import write_rows
+
         counts = write_rows(batches, self._options.topic, said, links)
         return HalvesWritten(query, said.partition, attempt, tuple(counts.items()))
 

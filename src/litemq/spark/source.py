@@ -9,13 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from litemq.errors import InvalidArgumentError
 from litemq.spark.fetch import QueueSpan, links_to
 from litemq.spark.links import Links, QueueBounds
-from litemq.spark.options import nearest
 from litemq.spark.planning import bounded, chosen_places, chosen_queues, edge, packed
 from litemq.spark.pushdown import Narrowed, PushFilters
 from litemq.spark.read_options import ReadOptions, parse_read_options
@@ -23,6 +20,7 @@ from litemq.spark.rows import RowsWanted, rows_of
 from litemq.spark.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
 from litemq.spark.sink import WritableSource
+from litemq.spark.spark_types import asked_columns, spark_schema
 
 __all__ = ["LiteMQDataSource", "SpansPartition", "columns_of"]
 
@@ -37,16 +35,7 @@ class SpansPartition(InputPartition):
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
     """The columns that a query's schema names. Raises where one is not ours, or has another type."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    for field in wanted:
-        if field.name not in MESSAGE_SCHEMA.names:
-            near = nearest(field.name, MESSAGE_SCHEMA.names)
-            raise InvalidArgumentError(f"a message has no column {field.name!r}.{near} Its columns are {', '.join(MESSAGE_SCHEMA.names)}")
-        ours = MESSAGE_SCHEMA.field(field.name).type
-        if field.type != ours:
-            right = from_arrow_schema(pa.schema([MESSAGE_SCHEMA.field(field.name)]))[0].dataType.simpleString()
-            raise InvalidArgumentError(f"column {field.name!r} is a {right}: write so in the schema, and cast it behind the source")
-    return tuple(wanted.names)
+    return tuple(asked_columns(schema, MESSAGE_SCHEMA).names)
 
 
 class LiteMQDataSource(WritableSource):
@@ -58,7 +47,7 @@ class LiteMQDataSource(WritableSource):
 
     def schema(self) -> StructType:
         columns = parse_read_options(self.options, "either").columns
-        return from_arrow_schema(MESSAGE_SCHEMA if columns is None else chosen_schema(columns))
+        return spark_schema(MESSAGE_SCHEMA if columns is None else chosen_schema(columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(parse_read_options(self.options, "batch"), columns_of(schema))

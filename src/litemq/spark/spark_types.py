@@ -7,6 +7,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from litemq.errors import InvalidArgumentError
+from litemq.spark.options import nearest
 
 __all__ = ["asked_columns", "spark_schema"]
 
@@ -21,7 +22,7 @@ def asked_columns(asked: StructType, known: pa.Schema) -> pa.Schema:
     types = {field.name: field.dataType for field in spark_schema(known).fields}
     for field in asked.fields:
         if field.name not in types:
-            raise InvalidArgumentError(f"no column {field.name!r}: choose from {', '.join(known.names)}")
+            raise InvalidArgumentError(f"no column {field.name!r}: choose from {', '.join(known.names)}.{nearest(field.name, known.names)}")
         if field.dataType != types[field.name]:
             raise InvalidArgumentError(
                 f"column {field.name!r} is {types[field.name].simpleString()}, not {field.dataType.simpleString()}: cast it behind the read"

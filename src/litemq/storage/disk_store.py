@@ -327,10 +327,13 @@ class DiskStore:
 
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         """Append halves that are decided to their queues; those that are due later than ``held_after`` (ms) become timers."""
+        return self._append_committed(decided, held_after, from_reserve=False)
+
+    def _append_committed(self, decided: DecidedHalves, held_after: int, *, from_reserve: bool) -> Appended:
         committed = committed_batch(decided, held_after)
         with self._writing:
             check_upcoming(self.state, decided)
-            return self._write(committed, from_reserve=True)
+            return self._write(committed, from_reserve=from_reserve)
 
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
@@ -722,7 +725,7 @@ class DiskStore:
                 self.wait_confirmed(self._log.end)
                 continue
             try:
-                self.append_committed(decided, self._clock.wall_ms())
+                self._append_committed(decided, self._clock.wall_ms(), from_reserve=True)
             except InvalidArgumentError:
                 continue  # the broker was faster
         with self._writing:

@@ -285,6 +285,6 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestTransactionsInMemory = Transactions.TestCase
-TestTransactionsInMemory.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestTransactionsInMemory.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestTransactionsOnDisk = TransactionsOnDisk.TestCase
-TestTransactionsOnDisk.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+TestTransactionsOnDisk.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)

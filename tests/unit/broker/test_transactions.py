@@ -12,9 +12,11 @@ from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
 from litemq.clock import Clock, FakeClock
 from litemq.errors import (
+    BacklogFullError,
     DiskFullError,
     InvalidArgumentError,
     OverloadedError,
+    QuotaExceededError,
     SequenceGapError,
     TopicNotFoundError,
     TransactionRefusedError,
@@ -320,6 +322,58 @@ def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
             with pytest.raises(OverloadedError, match="max_transactions"):
                 await job.send_halves(halves(one, 1), one)
             assert broker._store.state.delivery.halves.get("q/0/0/0") is None
+
+    _run(main())
+
+
+@KINDS
+def test_runs_are_bounded(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _job(kind, tmp_path, BrokerLimits(max_half_runs=2)) as (job, broker):
+            one = attempt()
+            await job.write(one, 1)
+            await job.write(one, 1, first=1)
+            await job.write(one, 1, queue_id=1)
+            with pytest.raises(OverloadedError, match="more records a request"):
+                await job.write(one, 1, first=2)
+            await job.abort(0)
+            assert broker._store.state.delivery.halves.runs == 0
+
+    _run(main())
+
+
+@KINDS
+def test_what_holds_for_sends_holds_for_halves(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = BrokerLimits(max_backlog=2, quota_messages_per_s=3)
+        async with _job(kind, tmp_path, limits) as (job, broker):
+            topic = broker._store.state.topic("orders")
+            assert topic is not None
+            await job.write(attempt(), 4)
+            with pytest.raises(QuotaExceededError):
+                await job.write(attempt(), 1, first=4)
+            await job.commit(0, (0, 0, 4))
+            await broker.fire_due()
+            broker._store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), 0)])
+            with pytest.raises(BacklogFullError):
+                await job.write(attempt(1), 1)
+
+    _run(main())
+
+
+def test_halves_wait_for_the_disk(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with _job("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=4000)) as (job, broker):
+            # One alone is always taken, however large; what comes with it waits until it is safe.
+            large, small = halves(attempt(0, 0), 1, body=bytes(5000)), halves(attempt(0, 1), 1)
+            first, second = await asyncio.gather(
+                job.send_halves(large, attempt(0, 0)), job.send_halves(small, attempt(0, 1)), return_exceptions=True
+            )
+            assert first == 1
+            assert isinstance(second, OverloadedError)
+            assert second.retry_after_ms > 0
+            assert await job.send_halves(small, attempt(0, 1)) == 1
+            assert broker._store.state.delivery.halves.bytes > 5000
 
     _run(main())
 

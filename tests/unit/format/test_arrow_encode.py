@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
-from litemq.format import arrow_encode
+from litemq.format import arrow_parts
 from litemq.format.arrow import SCHEMA, decode_batches
 from litemq.format.arrow_encode import SentColumns, encode_sent, encode_stored
 from litemq.format.check import check_batch
@@ -205,7 +205,7 @@ def test_what_breaks_a_rule_is_refused(columns: SentColumns, words: str) -> None
 
 
 def test_more_than_arrow_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_encode, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(arrow_parts, "_MOST_BYTES", 1000)
     assert encode_sent(SentColumns(pa.array([bytes(100)] * 3)), "orders").bounds.size == 4
     with pytest.raises(InvalidArgumentError, match="4 rows make 1024 bytes of records: pass fewer at once"):
         encode_sent(SentColumns(pa.array([bytes(100)] * 4)), "orders")

@@ -144,6 +144,29 @@ def test_a_store_that_is_opened_again_knows_the_same(tmp_path: Path) -> None:
     store.close()
 
 
+def test_halves_belong_to_the_topic_that_had_the_name(tmp_path: Path) -> None:
+    store = _open(tmp_path)
+    _halves(store, "q/0/0/0", 3)
+    store.delete_topic("orders")
+    store.create_topic("orders", 2)
+    for name in ("q/0/0/0", "q/0/1/0"):
+        store.wait_confirmed(store.append_halves(_records(name, 2), 17, 0, name, 0).end)
+    before = _rows(store)
+    known = store.state.delivery.halves.get("q/0/0/0")
+    assert known is not None
+    assert [(run.topic_id, run.length) for run in known.runs] == [(0, 3), (17, 2)]
+    store.abandon()
+    for path in tmp_path.glob("state.db*"):
+        path.unlink()
+    store = DiskStore(tmp_path, BY_HAND, FakeClock(), host="here")
+    assert _rows(store) == before
+    _commit(store, "q/0/0/0", "q/0/1/0")
+    while _copy(store):
+        pass
+    assert _ids(store, topic_id=17) == ["q/0/0/0#0", "q/0/0/0#1", "q/0/1/0#0", "q/0/1/0#1"]
+    store.close()
+
+
 def test_nothing_is_copied_twice(tmp_path: Path) -> None:
     store = _open(tmp_path)
     _halves(store, "q/0/0/0", 4)

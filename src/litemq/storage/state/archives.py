@@ -9,7 +9,7 @@ from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue, Row
 from litemq.storage.state.facts import QueueKey
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.delivery import Touch
 
 __all__ = ["Archive", "ArchivedQueue", "Archives"]
 
@@ -69,10 +69,6 @@ class Archives:
                 return [] if gone is None else _touches(control.topic_deleted.topic_id, gone.pages)
             case _:
                 return []
-
-    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002
-        """Records change nothing here."""
-        return []
 
     def _report(self, told: ArchivedThrough) -> list[Touch]:
         before = self._topics.get(told.topic_id)

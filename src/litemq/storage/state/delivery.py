@@ -22,7 +22,7 @@ from litemq.storage.state.timers import PendingTotals
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
-__all__ = ["Delivery", "Part", "PlacedEvent", "PlacedRecord", "Touch"]
+__all__ = ["Delivery", "Part", "PlacedEvent", "PlacedPart", "PlacedRecord", "Touch"]
 
 # What a change touched: the name of the part's row, and what tells it from others.
 Touch = tuple[object, ...]
@@ -60,9 +60,6 @@ class Part(Protocol):
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change; returns which rows are different now."""
 
-    def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record; returns which rows are different now."""
-
     def row(self, touch: Touch) -> Row | None:
         """The row that a touch names, as it is now; one that says that it is gone, where there is none any more; ``None``: not mine."""
 
@@ -74,6 +71,13 @@ class Part(Protocol):
 
     def copy(self) -> Self:
         """As it is now, while this one goes on."""
+
+
+class PlacedPart(Part, Protocol):
+    """One that looks at records, too, and not only at changes."""
+
+    def place(self, record: PlacedRecord) -> list[Touch]:
+        """Take in a record; returns which rows are different now."""
 
 
 class Delivery:
@@ -92,6 +96,9 @@ class Delivery:
     def _parts(self) -> tuple[Part, ...]:
         return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives, self.halves, self.sinks)
 
+    def _placed_parts(self) -> tuple[PlacedPart, ...]:
+        return (self.progress, self.tries, self.dead_letters, self.timers)
+
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
         return [touch for part in self._parts() for touch in part.apply(control)]
@@ -105,7 +112,7 @@ class Delivery:
             # The copy of a half that is due later: a new timer, not the new place of one.
             touched = self.halves.take(HalvesCopied(event.transaction, 1))
             event = event._replace(origin=-1)
-        return touched + [touch for part in self._parts() for touch in part.place(event)]
+        return touched + [touch for part in self._placed_parts() for touch in part.place(event)]
 
     def row(self, touch: Touch) -> Row:
         """The row that a touch names, as it is now."""

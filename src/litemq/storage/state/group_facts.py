@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from litemq.proto.control_pb2 import Control, Group, OffsetsReset, Row
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.delivery import Touch
 
 __all__ = ["KEPT_RESETS", "GroupFacts"]
 
@@ -53,10 +53,6 @@ class GroupFacts:
                 return self._reset(control.offsets_reset)
             case _:
                 return []
-
-    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002
-        """Records change nothing here."""
-        return []
 
     def _change(self, told: Group) -> list[Touch]:
         touched: list[Touch] = [("group", told.group)]

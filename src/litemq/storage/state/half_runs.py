@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final, NamedTuple
 
 from litemq.storage.state.facts import QueueKey
@@ -114,7 +115,7 @@ class Transaction:
         """The next ones to copy, in runs: at most so many, and about so many bytes, but at least one."""
         found: list[HalfRun] = []
         begin = self.copied - self._before
-        for run in self.runs[self._at :]:
+        for run in islice(self.runs, self._at, None):
             if run.topic_id == DELETED or most <= 0 or (found and most_bytes <= 0):
                 break
             fitting = most_bytes * run.length // max(1, run.bytes)

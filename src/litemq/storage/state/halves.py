@@ -17,7 +17,7 @@ from litemq.storage.state.facts import QueueKey
 from litemq.storage.state.half_runs import DELETED, HalfRun, HalvesCopied, HalvesPlaced, Transaction
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.delivery import Touch
 
 __all__ = ["Halves", "sink_transaction"]
 
@@ -43,6 +43,7 @@ class Halves:
         self._of_queries: dict[str, dict[int, dict[str, None]]] = {}  # query -> batch -> transactions
         self._decided: dict[int, str] = {}  # by number
         self.bytes = 0
+        self.runs = 0
 
     def __len__(self) -> int:
         return len(self._of)
@@ -109,13 +110,11 @@ class Halves:
             known = Transaction()
             self._put(event.transaction, known)
         known.latest_at = event.store_timestamp
+        before = len(known.runs)
         number = known.add(HalfRun(*event[2:9]))
         self.bytes += event.bytes
+        self.runs += len(known.runs) - before
         return self._pages(event.transaction, {0, number})
-
-    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002  halves come many at a time
-        """Nothing."""
-        return []
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -173,6 +172,7 @@ class Halves:
         known = self._of.pop(name)
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
+        self.runs -= len(known.runs)
         place = _batch_of(name)
         if place is not None:
             batches = self._of_queries[place[0]]
@@ -223,6 +223,7 @@ class Halves:
             if run.topic_id != DELETED:
                 key = QueueKey(run.topic_id, run.queue_id)
                 known.sent[key] = known.sent.get(key, 0) + run.length
+        self.runs += len(told.runs)
         if known.number:
             known.find_place()
         return True
@@ -232,7 +233,7 @@ class Halves:
         other = Halves()
         for name, known in self._of.items():
             other._put(name, known.copy())
-        other._decided, other.bytes = dict(self._decided), self.bytes
+        other._decided, other.bytes, other.runs = dict(self._decided), self.bytes, self.runs
         return other
 
     def _row(self, name: str, page: int) -> Row:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from litemq.proto.control_pb2 import Control, Row, SinkRow
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.delivery import Touch
 
 __all__ = ["Sinks"]
 
@@ -39,10 +39,6 @@ class Sinks:
         if batch > self.committed(query):
             self._set(query, batch, control.sink_committed.plan)
         return [("sink", query)]
-
-    def place(self, record: PlacedRecord) -> list[Touch]:  # noqa: ARG002  batches are decided by control records
-        """Nothing."""
-        return []
 
     def row(self, touch: Touch) -> Row | None:
         """The row that a touch names."""

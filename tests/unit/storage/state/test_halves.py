@@ -74,7 +74,8 @@ def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) 
         _take(whole, change)
         _take(loaded, change)
         assert _rows(loaded) == _rows(whole)
-        assert loaded.halves.bytes == whole.halves.bytes
+        assert (loaded.halves.bytes, loaded.halves.runs) == (whole.halves.bytes, whole.halves.runs)
+        assert whole.halves.runs == sum(len(row.halves.runs) for row in whole.rows())
         assert loaded.halves.first_decided == whole.halves.first_decided
     assert _rows(copied) == before
 

@@ -1,0 +1,53 @@
+"""``litemq topic``: settings and archives, against a broker in memory."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from litemq import Client
+from litemq.cli.exit_codes import EXIT_USAGE
+from litemq.cli.main import app
+from litemq.testing import MemoryBroker
+
+
+class Desk:
+    """A broker, and what is asked of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, ["topic", *arguments, "--url", self.url])
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with MemoryBroker() as broker:
+        yield Desk(broker.url)
+
+
+def test_whether_retention_waits_is_chosen_and_shown(desk: Desk) -> None:
+    created = desk.run("create", "orders", "--queues", "1", "--archived", "drop-with-record", "--archive-wait", "90")
+    assert created.output.startswith("topic orders: 1 queues, 0 messages, archived: drop-with-record, waits 90 s for its archive\n")
+    altered = desk.run("alter", "orders", "--archived", "block", "--archive-wait", "0")
+    assert altered.output.startswith("topic orders: 1 queues, 0 messages, archived: block\n")
+    told = json.loads(desk.run("describe", "orders", "--format", "json").output)["settings"]
+    assert (told["archived"], told["archive_wait_ms"]) == ("block", 0)
+    assert desk.run("alter", "orders", "--archived", "drop").exit_code == EXIT_USAGE
+
+
+def test_how_far_an_archive_is_and_where(desk: Desk) -> None:
+    desk.run("create", "orders", "--queues", "1")
+    assert desk.run("archive", "orders").output == "topic orders: nobody has told of an archive yet\n"
+    with Client(desk.url) as mq:
+        for _ in range(5):
+            mq.send("orders", b"x")
+        (queue,) = mq.admin.describe_topic("orders").queues
+        mq.admin.archived_through("orders", "/lake", {(queue.broker, 0): 3})
+    shown = desk.run("archive", "orders")
+    assert shown.output.startswith("topic orders: archived in /lake, last heard of at 20")
+    told = json.loads(desk.run("archive", "orders", "--moved-to", "/elsewhere", "--format", "json").output)
+    assert told["location"] == "/elsewhere"
+    assert told["queues"] == [{"broker": queue.broker, "queue": 0, "from": 0, "to": 3, "behind": 2}]

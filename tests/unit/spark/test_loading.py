@@ -1,0 +1,22 @@
+"""What a reading task's process loads: not pandas, nor a client, which would take longer than many a task."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import sys
+import litemq.spark.source, litemq.spark.stream
+from litemq.format.record import encode_record
+from litemq.spark.fetch import decode
+from litemq.spark.schema import MESSAGE_SCHEMA
+from litemq.types import Record, Stamp
+
+records = b"".join(encode_record(Record("t", b"b" * n, tags=("a",), properties={"k": "v" * n}), Stamp()) for n in range(3))
+assert sum(batch.num_rows for batch in decode(records, MESSAGE_SCHEMA.names, "a")) == 3
+print(sorted({"pandas", "litemq.client.async_client", "litemq.client.backend"} & set(sys.modules)))
+"""
+
+
+def test_reading_loads_only_what_reading_needs() -> None:
+    told = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
