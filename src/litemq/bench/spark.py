@@ -165,11 +165,12 @@ class _Bench:
 
     def _in_new_folder(self, write: Callable[[Path], None]) -> float:
         folder = self._place / "out"
-        begin = time.perf_counter()
-        write(folder)
-        spent = time.perf_counter() - begin
-        shutil.rmtree(folder)
-        return spent
+        try:
+            begin = time.perf_counter()
+            write(folder)
+            return time.perf_counter() - begin
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def copy(self, rows: Rows) -> float:
         def write(folder: Path) -> None:
