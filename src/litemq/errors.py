@@ -448,3 +448,4 @@ class PipelineFailedError(ClientError):
     """A pipeline's Spark job failed. The message has Spark's first words; what was done is safe, and the next start goes on behind it."""
 
     code = 68
+    retriable = True

@@ -34,6 +34,7 @@ def _document(path: Path) -> ParameterSet:
 def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a document are one program. A comment behind or below a ``print`` is what it prints."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that was activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     program = "\n".join(_blocks(document, "python"))
     assert program

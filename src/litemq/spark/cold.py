@@ -33,7 +33,9 @@ from litemq.spark.tables.table import Table
 __all__ = ["Stretch", "TableArchive"]
 
 _KNOWN_FILES: Final = 4096  # whose stretches of a queue are remembered
-_ROWS: Final = 4096
+_ROWS: Final = 4096  # decoded at once, or fewer where they are large
+_ROW_BYTES: Final = 4 << 20
+_FEWEST_ROWS: Final = 16
 _BUFFER_BYTES: Final = 256 << 10  # of each column: a row group is not in memory as a whole
 _TRIES: Final = 3  # a file may be compacted and deleted between the look into the table's log and the reading
 _KEYS: Final = (BROKER, "queue_id", "queue_offset", "topic_id")
@@ -178,7 +180,7 @@ class TableArchive:
         position = begin
         with self._folder.open_input(file.path) as source, pq.ParquetFile(source, buffer_size=_BUFFER_BYTES) as parquet:
             groups = row_groups_of_queue(parquet, wanted.broker, wanted.queue_id, begin, end)
-            for batch in parquet.iter_batches(_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            for batch in parquet.iter_batches(_rows_at_once(parquet, groups), row_groups=groups, columns=columns, use_threads=False):
                 offsets = batch["queue_offset"].to_numpy()
                 numbers = np.flatnonzero(_mine(batch, wanted) & (offsets >= begin) & (offsets < end))
                 if not numbers.size:
@@ -198,6 +200,13 @@ class TableArchive:
                     position = taken.next
         if position < end:
             raise FileNotFoundError(f"{file.path} ends at offset {position}, and had {end - 1}")
+
+
+def _rows_at_once(parquet: pq.ParquetFile, groups: list[int]) -> int:
+    """How many rows of some row groups are some MiB together, as they are on the average."""
+    told = [parquet.metadata.row_group(number) for number in groups]
+    size, rows = sum(group.total_byte_size for group in told), sum(group.num_rows for group in told)
+    return max(_FEWEST_ROWS, min(_ROWS, int(_ROW_BYTES * rows // max(1, size))))
 
 
 def _mine(batch: pa.RecordBatch, wanted: Wanted) -> npt.NDArray[np.bool_]:

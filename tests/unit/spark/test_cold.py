@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import tempfile
@@ -217,3 +218,22 @@ def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(TableArchive, "_read_stretches", noted)
     assert _offsets(list(TableArchive(location, "orders").read(_wanted()))) == list(range(50))
     assert len(looked) == len(set(looked)) == len(order)
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, 4096), (100_000, 64)])
+def test_large_rows_are_decoded_a_few_at_a_time(size: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = str(tmp_path / "lake")
+    table = create_table(location, "parquet")
+    raw = stored_records("orders", 0, range(100), body=random.Random(1).randbytes(size))
+    batch = pa.Table.from_batches(decode_batches(raw))
+    table.append(written(location, batch.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array(["broker-a"] * 100))), "app", 0)
+    asked: list[int] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def noted(file: pq.ParquetFile, rows: int, **options: Any) -> Any:
+        asked.append(rows)
+        return iter_batches(file, rows, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    assert _raw(list(TableArchive(location, "orders").read(_wanted()))) == raw
+    assert 16 <= asked[-1] <= most

@@ -9,6 +9,7 @@ and one that is in the table is known by its number.
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,8 +17,10 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
+from litemq.errors import PipelineFailedError
 from litemq.spark.fetch import QueueSpan, links_to
 from litemq.spark.pipelines.checkpoint import application_of
 from litemq.spark.pipelines.compaction import compact_table
@@ -28,8 +31,10 @@ from litemq.spark.pipelines.parsing import ParsedTables
 from litemq.spark.pipelines.reporting import report_archived
 from litemq.spark.pipelines.spans import check_topics, read_spans, spans_stream
 from litemq.spark.pipelines.status import Status
-from litemq.spark.pipelines.tasks import BatchWriting, Written, plan_tasks, run_tasks
+from litemq.spark.pipelines.tasks import BatchWriting, SpanRows, Written, plan_tasks, run_tasks
 from litemq.spark.sampling import RowSizes
+from litemq.spark.schema import MESSAGE_SCHEMA
+from litemq.spark.tables.delta_spark import append_with_connector, check_connector
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.opening import create_table
 from litemq.spark.tables.writing import Codec
@@ -39,6 +44,8 @@ __all__ = ["Archive"]
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1
 _VACUUM_EVERY_S: Final = 86_400.0
+# In a row, with no batch done in between: brokers that do not come back, and workers of Spark that do not start, are not waited for forever.
+_MOST_FAILURES: Final = 5
 
 
 class Archive:
@@ -49,7 +56,10 @@ class Archive:
         self._config = config
         self._say = say
         self._topics = check_topics(config)
+        self._connector = config.table_format == "delta-spark"
         self._table = create_table(config.table, config.table_format)
+        if self._connector:
+            check_connector(spark, self._table.folder.as_uri())
         self._checkpoint = TableFolder(config.checkpoint_location)
         self._app_id = application_of(self._checkpoint, self._table)
         self._parsed = ParsedTables(spark, config, self._app_id)
@@ -63,21 +73,35 @@ class Archive:
         """Archive until there is nothing more, if ``once``; else until ``stopping`` says so. The batch that runs then is finished."""
         if not self._topics:
             self._say("there is no topic to archive yet" + ("" if once else ": waiting for one"))
-        try:
-            query = self._start(once)
-            self._status.say("running")
-            while not query.awaitTermination(_LOOK_EVERY_S):
-                if stopping():
-                    with self._in_batch:
-                        query.stop()
-        except PySparkException as error:
-            failure = in_our_words(self._failure or error)
-            self._status.say("failed", error=str(failure))
-            raise failure from error
-        except BaseException as error:
-            self._status.say("failed", error=repr(error))
-            raise
-        self._status.say("stopped")
+        failures = 0
+        while True:
+            before = self._batches
+            try:
+                self._follow(once, stopping)
+            except PySparkException as error:
+                failure = in_our_words(self._failure or error)
+                failures = 1 if self._batches > before else failures + 1
+                if not failure.retriable or failures >= _MOST_FAILURES or stopping():
+                    self._status.say("failed", error=str(failure))
+                    raise failure from error
+                self._status.say("starting again", error=str(failure))
+                self._say(f"the stream failed, and is started again where it was: {failure}")
+                time.sleep(2**failures)  # whoever is overloaded or away gets some time
+            except BaseException as error:
+                self._status.say("failed", error=repr(error))
+                raise
+            else:
+                self._status.say("stopped")
+                return
+
+    def _follow(self, once: bool, stopping: Callable[[], bool]) -> None:
+        self._failure = None
+        query = self._start(once)
+        self._status.say("running")
+        while not query.awaitTermination(_LOOK_EVERY_S):
+            if stopping():
+                with self._in_batch:
+                    query.stop()
 
     def _start(self, once: bool) -> StreamingQuery:
         spans = spans_stream(self._spark, self._config)
@@ -97,6 +121,8 @@ class Archive:
                 raise
 
     def _archive(self, spans: list[QueueSpan], batch_id: int) -> None:
+        if not spans:
+            return  # queues that are new are noted in the checkpoint; their messages come with the next batch
         begun = time.monotonic()
         self._table.refresh()
         last = self._table.last_batch(self._app_id)
@@ -104,11 +130,9 @@ class Archive:
             _LOG.info("batch %d is in the table already", batch_id)
             self._report(spans)
             return
-        done = self._write(spans)
-        files = [file for one in done for file in one.files]
-        self._parsed.parse(files, batch_id)
-        self._table.append(files, self._app_id, batch_id)
+        done = self._write_with_connector(spans, batch_id) if self._connector else self._write(spans, batch_id)
         self._report(spans)
+        self._batches += 1
         lost = [loss for one in done for loss in one.losses]
         for loss in lost:
             _LOG.warning("%s: offsets %d … %d are not archived: %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
@@ -116,7 +140,7 @@ class Archive:
             batch_id,
             rows=sum(one.rows for one in done),
             read_bytes=sum(one.read_bytes for one in done),
-            files=len(files),
+            files=sum(len(one.files) for one in done),
             lost=sum(loss.span.end - loss.span.begin for loss in lost),
             seconds=time.monotonic() - begun,
             lag=messages_behind(links_to(self._config.url), self._checkpoint, batch_id),
@@ -124,22 +148,36 @@ class Archive:
         self._say(line)
         self._keep_up()
 
-    def _write(self, spans: list[QueueSpan]) -> list[Written]:
-        context = self._spark.sparkContext
+    def _tasks(self, spans: list[QueueSpan]) -> list[list[QueueSpan]]:
         sizes = RowSizes(links_to(self._config.url), spans)
-        tasks = plan_tasks(spans, sizes.of, self._config.task_bytes, context.defaultParallelism)
-        if not tasks:
-            return []
+        return plan_tasks(spans, sizes.of, self._config.task_bytes, self._spark.sparkContext.defaultParallelism)
+
+    def _write(self, spans: list[QueueSpan], batch_id: int) -> list[Written]:
         codec = Codec.of(self._config.codec, self._config.codec_level)
         writing = BatchWriting(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
-        return run_tasks(context, writing, tasks)
+        done = run_tasks(self._spark.sparkContext, writing, self._tasks(spans))
+        wanted = sum(span.end - span.begin for span in spans)
+        there = sum(one.rows + sum(loss.span.end - loss.span.begin for loss in one.losses) for one in done)
+        if there != wanted:
+            raise PipelineFailedError(f"batch {batch_id} has {wanted} messages, and {there} were read: nothing of it was committed")
+        files = [file for one in done for file in one.files]
+        self._parsed.parse(files, batch_id)
+        self._table.append(files, self._app_id, batch_id)
+        return done
+
+    def _write_with_connector(self, spans: list[QueueSpan], batch_id: int) -> list[Written]:
+        tasks = [(pickle.dumps(task),) for task in self._tasks(spans)]
+        schema = from_arrow_schema(MESSAGE_SCHEMA)
+        dealt = self._spark.createDataFrame(tasks, "task binary").repartition(len(tasks))
+        rows = dealt.mapInArrow(SpanRows(self._config.url).of, schema)
+        append_with_connector(rows, self._table.folder.as_uri(), self._app_id, batch_id)
+        return [Written([], sum(span.end - span.begin for span in spans), 0, [])]
 
     def _report(self, spans: Iterable[QueueSpan]) -> None:
         report_archived(links_to(self._config.url), self._table.folder.location, spans)
 
     def _keep_up(self) -> None:
         """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""
-        self._batches += 1
         every = self._config.compact_every_batches
         if not every or self._batches % every:
             return

@@ -83,6 +83,10 @@ class ArchiveConfig:
         self._check_bounds("compact_target_bytes", _MIB, 4096 * _MIB)
         # What was not committed within that time, or is read for longer, would be taken away from under somebody.
         self._check_bounds("vacuum_keep_ms", _LEAST_KEPT_MS, _MOST_KEPT_MS)
+        if self.table_format == "delta-spark" and (self.parsed or not self.fail_on_data_loss):
+            raise InvalidArgumentError(
+                "table_format delta-spark goes without parsed tables and without going on after a loss: choose delta for them"
+            )
         for topic, columns in self.parsed.items():
             if not columns.strip():
                 raise InvalidArgumentError(f"parsed topic {topic!r}: write {VARIANT}, or columns such as 'id bigint, amount double'")

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.session import new_session
+from litemq.spark.tables.delta_spark import CONNECTOR_SETTINGS
 
 __all__ = ["session_for"]
 
@@ -25,7 +26,8 @@ _SETTINGS: Final = {
 def session_for(config: ArchiveConfig, name: str) -> Iterator[SparkSession]:
     """A session; it ends with the pipeline."""
     logging.getLogger("py4j").setLevel(logging.WARNING)  # or every call from Java is a line in the archive's log
-    spark = new_session(name, {**_SETTINGS, **config.spark_settings}, master=config.spark_master)
+    connector = CONNECTOR_SETTINGS if config.table_format == "delta-spark" else {}
+    spark = new_session(name, {**_SETTINGS, **connector, **config.spark_settings}, master=config.spark_master)
     try:
         yield spark
     finally:

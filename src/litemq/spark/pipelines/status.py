@@ -83,7 +83,11 @@ def read_status(config: ArchiveConfig) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"{config.checkpoint_location}: no archive has run with this checkpoint; name the same settings as for `litemq pipeline run archive`"
         )
-    if found["state"] in ("starting", "running") and found["host"] == socket.gethostname() and not _is_alive(found["pid"]):
+    if (
+        found["state"] in ("starting", "running", "starting again")
+        and found["host"] == socket.gethostname()
+        and not _is_alive(found["pid"])
+    ):
         found["state"] = "gone"
     return found
 

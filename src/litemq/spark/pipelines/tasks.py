@@ -7,6 +7,7 @@ which of them count is what Spark says, and the table's commit.
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
 from litemq.spark.planning import packed
+from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, TableFile
 from litemq.spark.tables.writing import Codec, MessageWriter
@@ -23,7 +25,7 @@ from litemq.spark.tables.writing import Codec, MessageWriter
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["BatchWriting", "Written", "plan_tasks", "run_tasks", "span_rows"]
+__all__ = ["BatchWriting", "SpanRows", "Written", "plan_tasks", "run_tasks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -81,12 +83,18 @@ class BatchWriting:
             raise
 
 
-def span_rows(url: str, spans: Sequence[QueueSpan], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of spans, for Spark to go on with."""
-    _settle_down()
-    for span in spans:
-        for chunk in links_to(url).fetch(span):
-            yield from decode(chunk, schema.names, span.broker)
+class SpanRows(NamedTuple):
+    """The rows of spans, for Spark to go on with: a function for ``mapInArrow``, whose rows are pickled tasks."""
+
+    url: str
+
+    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _settle_down()
+        for batch in batches:
+            for task in batch["task"].to_pylist():
+                for span in pickle.loads(task):  # noqa: S301 (our own driver's)
+                    for chunk in links_to(self.url).fetch(span):
+                        yield from decode(chunk, MESSAGE_SCHEMA.names, span.broker)
 
 
 @cache

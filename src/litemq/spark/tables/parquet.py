@@ -127,7 +127,7 @@ class ParquetTable:
         if not self._write_once(f"{version:020d}.json", manifest):
             return False
         self._take_in(version, manifest)
-        if version % _SNAPSHOT_EVERY == 0:
+        if version % _SNAPSHOT_EVERY == _SNAPSHOT_EVERY - 1:
             self._removed = {path: at for path, at in self._removed.items() if at > time.time() - _REMEMBERED_S}
             whole = {"files": [asdict(one) for one in self._files.values()], "last": self._last, "removed": self._removed}
             self._write_once(f"{version:020d}.snapshot.json", whole)

@@ -23,6 +23,8 @@ from litemq.spark.pipelines.config import UNPARSED, ArchiveConfig
         ({"vacuum_keep_ms": 60_000}, "choose 3600000"),
         ({"max_rows_per_batch": 0}, "choose"),
         ({"parsed": {"orders": " "}}, "variant"),
+        ({"table_format": "delta-spark", "parsed": {"orders": "variant"}}, "choose delta"),
+        ({"table_format": "delta-spark", "fail_on_data_loss": False}, "choose delta"),
         ({"table_format": "iceberg"}, "choose delta"),
     ],
 )

@@ -1,0 +1,53 @@
+"""``litemq pipeline``: what is said before Spark is needed, and what needs no Spark."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from litemq.cli.pipeline import app
+from litemq.errors import ConfigurationError, InvalidArgumentError, MissingExtraError, UnsupportedFeatureError
+from litemq.spark.tables.opening import create_table
+from support.archived import rows, written
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match="spark"):
+        run("run", "archive")
+
+
+def test_without_java_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(UnsupportedFeatureError, match="Java 17"):
+        run("run", "archive")
+
+
+def test_a_wrong_setting_is_told_before_anything_begins(tmp_path: Path) -> None:
+    file = tmp_path / "archive.toml"
+    file.write_text('[table]\nformat = "iceberg"\n')
+    with pytest.raises(ConfigurationError, match="choose delta or delta-spark or parquet"):
+        run("run", "archive", "--config", str(file))
+
+
+def test_vacuum_says_what_goes(tmp_path: Path) -> None:
+    create_table(str(tmp_path), "parquet")
+    written(str(tmp_path), rows("orders", 0, range(3)))
+    assert run("run", "vacuum", "--table", str(tmp_path)) == "deleted 0 files\n"  # it may be about to be committed
+    assert run("run", "vacuum", "--table", str(tmp_path), "--dry-run") == "would delete 0 files\n"
+
+
+def test_no_table_and_no_status(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="there is no table yet"):
+        run("run", "vacuum", "--table", str(tmp_path))
+    with pytest.raises(InvalidArgumentError, match="no archive has run"):
+        run("status", "--table", str(tmp_path))
