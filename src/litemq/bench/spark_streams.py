@@ -22,6 +22,7 @@ __all__ = ["MicroBatches"]
 
 _PER_SECOND: Final = 100
 _WARM_UP: Final = 5  # batches that are not counted
+_AT_MOST_S: Final = 300.0
 _TOPIC: Final = "ticks"
 
 
@@ -55,7 +56,8 @@ class MicroBatches:
         try:
             spent: dict[int, float] = {}  # by batch
             begin = time.monotonic()
-            while (took := time.monotonic() - begin) < self._seconds or (len(spent) < 2 * _WARM_UP and took < 10 * self._seconds):
+            # On a busy machine a stream takes long to begin, and its batches long to be enough.
+            while (took := time.monotonic() - begin) < self._seconds or (len(spent) < 2 * _WARM_UP and took < _AT_MOST_S):
                 query.awaitTermination(1)
                 spent |= {one.batchId: one.durationMs["triggerExecution"] for one in query.recentProgress if one.numInputRows > 0}
         finally:
@@ -63,7 +65,7 @@ class MicroBatches:
             shutil.rmtree(checkpoint)
         counted = [spent[batch] for batch in sorted(spent)[_WARM_UP:]]
         if not counted:
-            raise LiteMQError(f"the stream of {name} had {len(spent)} batches in {self._seconds} s: the machine is too busy to tell")
+            raise LiteMQError(f"the stream of {name} had {len(spent)} batches in {_AT_MOST_S:g} s: the machine is too busy to tell")
         self._medians[name] = float(median(counted))
         return self._medians[name]
 
