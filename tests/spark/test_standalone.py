@@ -40,7 +40,7 @@ def wait_until(url: str, topic: str, count: int, driver: SparkProcess) -> None:
     while sum(map(len, queue_entries(url, [topic]).values())) < count:
         assert driver.is_running, driver.tail()
         assert time.monotonic() < until, driver.tail()
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def test_source_and_sink(servers: Servers, executors: SparkCluster, tmp_path: Path) -> None:
