@@ -63,9 +63,9 @@ def test_a_schema_or_columns_limit_what_is_read(spark: SparkSession, data: Path)
 
 
 def test_what_is_wrong_is_said(spark: SparkSession, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(PySparkException, match="did you mean 'orders'"):
+    with pytest.raises(PySparkException, match="Did you mean 'orders'"):
         log(spark, data, topic="order").count()
-    with pytest.raises(AnalysisException, match="no option 'topics' of litemq-log: did you mean 'topic'"):
+    with pytest.raises(AnalysisException, match=r"litemq-log has no option 'topics'\. Did you mean 'topic'"):
         log(spark, data, topics="orders")
     with pytest.raises(PySparkException, match="is no data directory"):
         log(spark, tmp_path).count()

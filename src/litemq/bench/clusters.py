@@ -15,7 +15,7 @@ from typing import Final
 
 from litemq.errors import LiteMQError
 
-__all__ = ["free_port", "running_brokers", "running_cluster"]
+__all__ = ["free_port", "running_broker_on", "running_brokers", "running_cluster"]
 
 _START_S: Final = 60.0
 _LISTENS: Final = "listening on"
@@ -44,6 +44,17 @@ def running_brokers(count: int) -> Iterator[str]:
             command = ["broker", "--broker-id", name, "--broker-name", name, "--port", str(free_port()), "--nameserver", names]
             stack.enter_context(_running([*command, "--data-path", str(Path(folder) / name)], _LISTENS))
         yield f"litemq://{names}"
+
+
+@contextlib.contextmanager
+def running_broker_on(data: Path) -> Iterator[str]:
+    """A NameServer, and a broker on a data directory that is there already; gives the cluster's URL."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
+        names = f"127.0.0.1:{free_port()}"
+        server = ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")]
+        broker = ["broker", "--port", str(free_port()), "--nameserver", names, "--data-path", str(data)]
+        with _running(server, _LISTENS), _running(broker, _LISTENS):
+            yield f"litemq://{names}"
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ SUITES: Final = {
     "delivery": "litemq.bench.delivery",
     "format": "litemq.bench.format",
     "names": "litemq.bench.names",
+    "spark": "litemq.bench.spark",
     "store": "litemq.bench.store",
 }
 

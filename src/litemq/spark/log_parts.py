@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
@@ -15,6 +14,7 @@ from litemq.format.record_v1 import MAGIC_V1
 from litemq.spark.log_options import LogOptions
 from litemq.spark.log_reading import LogPart
 from litemq.spark.log_splits import part_bytes, split_file_v1, split_log, within_times
+from litemq.spark.options import nearest
 from litemq.storage.directory_reader import DirectoryReader
 from litemq.storage.record_borders import RecordBorders
 from litemq.storage.state.facts import SYSTEM_TOPICS
@@ -68,10 +68,10 @@ def _check_topics(options: LogOptions, logs: list[_Log]) -> None:
             continue
         if is_system_name(topic) and not options.include_system:
             raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
-        near = difflib.get_close_matches(topic, there, n=1)
         users = sorted(name for name in there if not is_system_name(name))
-        meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(users[:20]) or 'none'}"
-        raise InvalidArgumentError(f"no topic {topic!r} in {', '.join(options.paths)}: {meant}")
+        raise InvalidArgumentError(
+            f"no topic {topic!r} in {', '.join(options.paths)}.{nearest(topic, there)} There are {', '.join(users[:20]) or 'none'}"
+        )
 
 
 class _FileV1(NamedTuple):

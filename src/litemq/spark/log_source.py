@@ -6,9 +6,7 @@ checkpoint. Each task reads a byte range of the log by itself; nothing but the b
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from litemq.spark.log_parts import plan_parts
 from litemq.spark.log_reading import Damage, LogPart, Wanted, read_part
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA, chosen_schema
 from litemq.spark.spark_types import asked_columns, spark_schema
+from litemq.spark.task_process import freeze_once
 
 __all__ = ["CORRUPT", "LogReader", "LogSource"]
 
@@ -72,7 +71,7 @@ class LogReader(DataSourceReader):
         return [InputPartition(part) for part in plan_parts(self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        _settle_in()
+        freeze_once()
         part: LogPart | None = partition.value
         if part is None:
             return  # of no parts Spark makes one that is nothing
@@ -104,10 +103,3 @@ class LogReader(DataSourceReader):
 
 def _repeated(value: str | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.string()), count)
-
-
-@cache
-def _settle_in() -> None:
-    """Once a worker's process: what was imported is not looked through for garbage after every task."""
-    gc.collect()
-    gc.freeze()

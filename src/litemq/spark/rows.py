@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
+from litemq.spark.task_process import freeze_once
 
 __all__ = ["RowsWanted", "rows_of"]
 
 _LOG = logging.getLogger(__name__)
-_frozen = False
 
 
 class RowsWanted(NamedTuple):
@@ -30,7 +29,7 @@ class RowsWanted(NamedTuple):
 
 def rows_of(spans: Sequence[QueueSpan], wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
     """The rows of these spans, one queue behind another and each in its order."""
-    _freeze_once()
+    freeze_once()
     links = links_to(wanted.url)
     needed = [name for name, value in (("tags", wanted.tag), ("keys", wanted.key)) if value is not None]
     decoded = [*wanted.columns, *(name for name in needed if name not in wanted.columns)]
@@ -56,12 +55,3 @@ def _having(batch: pa.RecordBatch, column: str, value: str | None) -> pa.RecordB
     hits = pc.equal(lists.flatten(), value).to_numpy(zero_copy_only=False)
     marks[pc.list_parent_indices(lists).to_numpy()[hits]] = True
     return batch.filter(pa.array(marks))
-
-
-def _freeze_once() -> None:
-    """What was imported stays: the collector need not look at it after each task, which takes longer than a small one."""
-    global _frozen
-    if not _frozen:
-        _frozen = True
-        gc.collect()
-        gc.freeze()

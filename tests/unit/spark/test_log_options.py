@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from litemq.errors import ConfigurationError, InvalidArgumentError
+from litemq.errors import InvalidArgumentError
 from litemq.spark.log_options import LogOptions
 
 
@@ -46,14 +46,14 @@ def test_everything_is_read() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "no path"),
-        ({"path": "/a", "topics": "orders"}, "did you mean 'topic'"),
-        ({"path": "/a", "failOnDataLoss": "true"}, "no option 'failOnDataLoss' of litemq-log"),
+        ({}, "needs a path"),
+        ({"path": "/a", "topics": "orders"}, "Did you mean 'topic'"),
+        ({"path": "/a", "failOnDataLoss": "true"}, "litemq-log has no option 'failOnDataLoss'"),
         ({"paths": "/a"}, "JSON list"),
         ({"paths": "[1]"}, "JSON list"),
-        ({"path": "/a", "mode": "dropmalformed"}, "failfast, permissive"),
-        ({"path": "/a", "includesystem": "yes"}, "true, false"),
-        ({"path": "/a", "topic": "a,,b"}, "separated by commas"),
+        ({"path": "/a", "mode": "dropmalformed"}, "failfast or permissive"),
+        ({"path": "/a", "includesystem": "yes"}, "true or false"),
+        ({"path": "/a", "topic": "a,,b"}, "with commas between"),
         ({"path": "/a", "minpartitions": "0"}, "minPartitions='0'"),
         ({"path": "/a", "minpartitions": "many"}, "minPartitions='many'"),
         ({"path": "/a", "maxpartitionbytes": "1k"}, "maxPartitionBytes='1k'"),
@@ -62,7 +62,7 @@ def test_everything_is_read() -> None:
     ],
 )
 def test_what_cannot_be_used_is_said(options: dict[str, str], words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         LogOptions.parse(options)
 
 

@@ -129,7 +129,7 @@ def test_topics_by_name(tmp_path: Path) -> None:
     store.close()
     rows, _ = read(LogOptions((str(tmp_path),)))
     assert {row["topic"] for row in rows} == {"orders"}
-    with pytest.raises(InvalidArgumentError, match="did you mean 'orders'"):
+    with pytest.raises(InvalidArgumentError, match="Did you mean 'orders'"):
         plan_parts(LogOptions((str(tmp_path),), topics=("order",)))
     with pytest.raises(InvalidArgumentError, match="no topic 'news'"):
         plan_parts(LogOptions((str(tmp_path),), topics=("news",)))

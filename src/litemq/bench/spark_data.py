@@ -1,0 +1,76 @@
+"""What the Spark suite reads: logs as a broker writes them, of messages that do not compress, and the same rows in Parquet."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from litemq.clock import SystemClock
+from litemq.format.record import RecordTemplate
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+
+__all__ = ["Rows", "as_parquet", "fill_topic", "open_log"]
+
+_BATCH = 1000
+_QUEUES = 4
+_UNCONFIRMED = 64 << 20
+
+
+class Rows(NamedTuple):
+    """A topic, and how many records of which size it has."""
+
+    topic: str
+    messages: int
+    record_bytes: int
+
+
+def open_log(directory: Path) -> DiskStore:
+    """A log to be filled before its broker starts: through the broker it would take as long as the measurements."""
+    return DiskStore(directory, StoreConfig(), SystemClock())
+
+
+def fill_topic(store: DiskStore, rows: Rows) -> None:
+    """Records whose bodies are a quarter shorter or longer than in the middle, as messages differ."""
+    topic = store.create_topic(rows.topic, _QUEUES)
+    template = RecordTemplate(rows.topic, tags=["paid"], born_host="10.0.0.17:51234", properties={"region": "eu-central-1"})
+    randomness = random.Random(rows.record_bytes)
+    fixed = len(template.encode(b"", message_id=_message_id(0), keys=(_key(0),)))
+    body = rows.record_bytes - fixed
+    waiting = 0
+    for first in range(0, rows.messages, _BATCH):
+        numbers = range(first, min(first + _BATCH, rows.messages))
+        noise = randomness.randbytes(2 * body)
+        encoded = [
+            template.encode(
+                noise[(at := randomness.randrange(body // 2)) : at + body + randomness.randint(-body // 4, body // 4)]
+                + n.to_bytes(8, "big"),
+                message_id=_message_id(n),
+                keys=(_key(n),),
+                born_timestamp=1_700_000_000_000 + n,
+            )
+            for n in numbers
+        ]
+        batch = bytearray(b"".join(encoded))
+        end = store.append(batch, topic.topic_id, first // _BATCH % _QUEUES).end
+        waiting += len(batch)
+        if waiting > _UNCONFIRMED:
+            store.wait_confirmed(end)
+            waiting = 0
+    store.wait_confirmed(end)
+
+
+def _message_id(number: int) -> str:
+    return f"0190c3f1a2b3c4d5-{number:010d}"
+
+
+def _key(number: int) -> str:
+    return f"order-{number:08d}"
+
+
+def as_parquet(spark: SparkSession, log: Path, file: Path) -> None:
+    """The same rows, every column, in uncompressed Parquet."""
+    spark.read.format("litemq-log").load(str(log)).write.option("compression", "uncompressed").parquet(str(file))

@@ -1,0 +1,22 @@
+"""The rows that Spark's figures are measured on: as many as are said, of the size that is said, and all different."""
+
+from pathlib import Path
+
+from litemq.bench.spark_data import Rows, fill_topic, open_log
+from litemq.spark.log_options import LogOptions
+from litemq.spark.log_parts import plan_parts
+from litemq.spark.log_reading import Damage, Wanted, read_part
+
+
+def test_rows_as_they_are_said(tmp_path: Path) -> None:
+    store = open_log(tmp_path)
+    fill_topic(store, Rows("rows", 2500, 1024))
+    store.close()
+    rows = []
+    for part in plan_parts(LogOptions((str(tmp_path),))):
+        for found in read_part(part, Wanted(("body", "queue_id", "size"))):
+            assert not isinstance(found, Damage)
+            rows += found.to_pylist()
+    assert len(rows) == len({row["body"] for row in rows}) == 2500
+    assert {row["queue_id"] for row in rows} == {0, 1, 2}
+    assert 950 < sum(row["size"] for row in rows) / 2500 < 1100
