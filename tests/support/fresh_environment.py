@@ -25,10 +25,11 @@ def fresh_environment(folder: Path, extra: str = "") -> Path:
     versions = folder / "versions.txt"  # without the hashes, which go with the whole lock
     lock = (ROOT / "requirements" / "dev.lock").read_text()
     versions.write_text("\n".join(line.removesuffix(" \\") for line in lock.splitlines() if "==" in line and not line.startswith(" ")))
-    # As pip does, with what Python compiles compiled.
+    # As pip does, with what Python compiles compiled; without, where nobody measures a start and there is a lot of it.
+    compiled = [] if extra else ["--compile-bytecode"]
     uv = str(Path(sys.executable).with_name("uv"))
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
-    _run([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python), "--constraint", str(versions), wanted])
+    _run([uv, "pip", "install", "--quiet", *compiled, "--python", str(python), "--constraint", str(versions), wanted])
     return folder / "venv" / "bin"
 
 
