@@ -90,6 +90,7 @@ bench suite="format" *args:
 # Resolve the dependencies anew; the lock carries hashes and no addresses
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml
+    echo 'pyspark==4.2.0' | {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-deps -o requirements/older-spark.lock -
 
 # Generate Python from the schema
 proto:
