@@ -137,6 +137,7 @@ class RedriveMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         found: Counter[str] = Counter()
+        self.store.wait_confirmed(self.store.log_end)  # nobody reads before that, and the last redrive may have been stopped just then
         for queue_id in range(2):
             key = QueueKey(self.topic.topic_id, queue_id)
             if key in self.store.state.next:
