@@ -58,6 +58,7 @@ class RedriveMachine(RuleBasedStateMachine):
         key = QueueKey(self.topic.topic_id, queue_id)
         following = self.store.state.next.get(key, 0)
         if following:
+            self.store.wait_confirmed(self.store.log_end)
             offset = which % following
             (died,) = decode_messages(bytes(self.store.read_queue(key, offset, 1)))
             (letter,) = bury(self.store, "orders", queue_id, [offset], Death(group=group))
