@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for all tests: starting one takes as long as many of them."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # What a test gives to Spark's workers is found there by its name.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_HERE.parent), os.environ.get("PYTHONPATH", "")]))
     os.environ.update(compiled_modules())  # workers start three times as fast
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     folder = tmp_path_factory.mktemp("spark")
