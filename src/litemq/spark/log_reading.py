@@ -118,27 +118,29 @@ def _read_segment(segment: _Mapped, begin: int, end: int, base: int, part: LogPa
             window *= 2  # it holds less than one record
             continue
         window = _BATCH_BYTES
-        starts = found.starts[:ROWS]
-        columns = RecordColumns(data, starts)
-        faults = find_faults(columns, limits=STORED_LIMITS)
-        if len(columns):
+        bad: int | None = None
+        for first in range(0, found.starts.size, ROWS):
+            starts = found.starts[first : first + ROWS]
+            columns = RecordColumns(data, starts)
+            faults = find_faults(columns, limits=STORED_LIMITS)
             astray = np.flatnonzero(columns.header["commitlog_offset"] != starts + (base + at))
             if astray.size:
                 faults = np.union1d(faults, astray)
-        good = int(faults[0]) if faults.size else len(columns)
-        chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, wanted)
-        if len(chosen):
-            yield to_record_batch(chosen, wanted.names)
-        if good == len(columns) and starts.size < found.starts.size:
-            at += int(found.starts[starts.size])
-            continue
-        if good == len(columns) and found.stop is ScanStop.BLANK:
-            return
-        cut = found.stop is ScanStop.INCOMPLETE and at + len(data) < end
-        if good == len(columns) and (found.stop is ScanStop.END or cut):
-            at += found.end
-            continue
-        bad = int(starts[good]) if good < len(columns) else found.end
+            good = int(faults[0]) if faults.size else len(columns)
+            chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, wanted)
+            if len(chosen):
+                yield to_record_batch(chosen, wanted.names)
+            if good < len(columns):
+                bad = int(starts[good])
+                break
+        if bad is None:
+            if found.stop is ScanStop.BLANK:
+                return
+            cut = found.stop is ScanStop.INCOMPLETE and at + len(data) < end
+            if found.stop is ScanStop.END or cut:
+                at += found.end
+                continue
+            bad = found.end
         following = _next_record(segment, at + bad + 8, end, base)
         yield Damage(str(segment.path), at + bad, following - at - bad, _reason(data, bad))
         at = following

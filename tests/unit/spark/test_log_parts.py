@@ -116,8 +116,9 @@ def test_nothing_above_the_confirmed_offset(tmp_path: Path) -> None:
     store = fill(tmp_path, 50)
     store.checkpoint()
     topic = store.create_topic("orders", 4)
-    store.append(bytearray(encode_record(Record("orders", b"not in a checkpoint yet"))), topic.topic_id, 0)
+    appended = store.append(bytearray(encode_record(Record("orders", b"not in a checkpoint yet"))), topic.topic_id, 0)
     assert len(read(LogOptions((str(tmp_path),)))[0]) == 51
+    store.wait_confirmed(appended.end)
     store.checkpoint()
     assert len(read(LogOptions((str(tmp_path),)))[0]) == 52
     store.close()
