@@ -5,10 +5,12 @@ python worker.py                # asks for some
 """
 
 import asyncio
+import logging
 import os
 
 import litemq
 
+log = logging.getLogger("shop")  # not print: threads write at once
 mq = litemq.AsyncClient(os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876"))
 
 
@@ -20,19 +22,19 @@ class CardDeclinedError(Exception):
 async def charge(order: int, cents: int) -> None:
     if cents > 100_000:
         raise CardDeclinedError(f"order {order}")  # goes to the dead letters
-    print(f"charged order {order}: {cents / 100:.2f}", flush=True)
+    log.info("charged order %d: %.2f", order, cents / 100)
     await mq.send("example-payments", {"order": order, "cents": cents})
 
 
 @mq.task(time_limit=60)
 def print_label(order: int) -> None:  # no coroutine: it runs on a thread
-    print(f"label of order {order}", flush=True)
+    log.info("label of order %d", order)
 
 
 @mq.subscriber("example-payments", group_id="books", mode="lease", batch=100, batch_wait=0.5)
 async def book(messages: list[litemq.Message]) -> None:
     total = sum(message.value["cents"] for message in messages)
-    print(f"booked {total / 100:.2f} of {len(messages)} payments", flush=True)
+    log.info("booked %.2f of %d payments", total / 100, len(messages))
 
 
 async def main() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from support.commands import Running, environment_of_commands, running, up
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+_BOOKED = re.compile(r"booked (\S+) of (\d+) payments")
 
 
 def test_what_the_producer_sends_the_consumer_bills(tmp_path: Path) -> None:
@@ -42,9 +44,9 @@ def test_the_worker_does_what_is_asked_for(tmp_path: Path) -> None:
         deadline = time.monotonic() + 30
         while sum("charged order" in line or "label of order" in line for line in worker.printed) < 10:
             worker.wait_for(" order ", within=max(0.1, deadline - time.monotonic()))
-        while sum(int(line.split()[3]) for line in worker.printed if line.startswith("booked")) < 5:
+        while sum(int(payments) for _, payments in _BOOKED.findall("\n".join(worker.printed))) < 5:
             worker.wait_for("booked", within=max(0.1, deadline - time.monotonic()))
-        assert sum(float(line.split()[1]) for line in worker.printed if line.startswith("booked")) == 150
+        assert sum(float(total) for total, _ in _BOOKED.findall("\n".join(worker.printed))) == 150
         assert worker.stop() == 0
 
 

@@ -68,7 +68,7 @@ from litemq.types import StoredRecord, check_name, is_system_name
 __all__ = ["Broker"]
 
 _SEND: Final = int(Opcode.SEND)
-_FOR_NAMES: Final = int(Opcode.REGISTER_BROKER)  # and those above it
+_FOR_NAMES: Final = range(Opcode.REGISTER_BROKER, Opcode.LIST_BROKERS + 1)
 _KNOWN_HEADERS: Final = 10_000
 _LOG = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class Broker:
             return
         handler = self._handlers.get(frame[1])
         if handler is None:
-            hint = ": this is a broker, and that is a question for a NameServer, by default at port 9876" if frame[1] >= _FOR_NAMES else ""
+            hint = ": this is a broker, and that is a question for a NameServer, by default at port 9876" if frame[1] in _FOR_NAMES else ""
             raise ProtocolError(f"a broker does not know opcode {frame[1]}{hint}")
         handler(caller, frame)
 
