@@ -52,11 +52,14 @@ from litemq.client.ordered import MAX_HELD
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
+from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
+from litemq.client.timer_backend import CancelOutcome
+from litemq.client.timers import AsyncTimers
 from litemq.errors import LiteMQError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive"]
+__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive", "Timers"]
 
 _FOR_EVER = 1e9
 '''
@@ -70,6 +73,8 @@ NAMES = {
     "Reader": "SyncReader",
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
+    "AsyncTimers": "Timers",
+    "AsyncIterator": "Iterator",
 }
 
 INIT = """
@@ -163,6 +168,14 @@ BODIES = {
                 raise
         else:
             self._thread.run(processing.__aexit__(None, None, None))""",
+    "Timers.list": """
+        found = self._thread.call(lambda: self._wrapped.list({arguments}))
+
+        async def following() -> ScheduledMessage | None:
+            return await anext(found, None)
+
+        while (message := self._thread.run(following())) is not None:
+            yield message""",
     "SyncMessage.release": """
         self._thread.call(self._wrapped.release)""",
 }
@@ -185,9 +198,10 @@ SOURCES = [
     Source("admin.py", "AsyncAdmin"),
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
+    Source("timers.py", "AsyncTimers"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
-WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncRedrive")
+WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncRedrive", "Timers")
 
 
 def main() -> None:
@@ -283,7 +297,7 @@ def _method(owner: str, method: Method) -> str:
         body = "\n        " + _body(method, call, returns)
     docstring = _docstring(method)
     documented = f'\n        """{docstring}"""' if docstring else ""
-    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns.startswith("Iterator") else ""
+    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns == "Iterator[SyncMessage]" else ""
     return f"\n{decorators}    def {method.name}{_signature(method)}:{documented}{body}\n"
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
+    from litemq.client.scheduled_message import ScheduledMessage
+    from litemq.client.timer_backend import CancelOutcome, ScheduledState
     from litemq.errors import LiteMQError
     from litemq.types import DeadReason
 
@@ -21,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AckPolicy",
     "AsyncClient",
+    "CancelOutcome",
     "Client",
     "ClientConfig",
     "DeadLetter",
@@ -33,6 +36,8 @@ __all__ = [
     "Plugin",
     "Retry",
     "RetryPolicy",
+    "ScheduledMessage",
+    "ScheduledState",
     "SendReceipt",
     "__version__",
 ]
@@ -41,6 +46,7 @@ __all__ = [
 _PLACES = {
     "AckPolicy": "litemq.client.ack_policy",
     "AsyncClient": "litemq.client.async_client",
+    "CancelOutcome": "litemq.client.timer_backend",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
     "FailureLimits": "litemq.client.handler_breaker",
@@ -53,6 +59,8 @@ _PLACES = {
     "Plugin": "litemq.client.plugins",
     "Retry": "litemq.client.retry_policy",
     "RetryPolicy": "litemq.client.retry_policy",
+    "ScheduledMessage": "litemq.client.scheduled_message",
+    "ScheduledState": "litemq.client.timer_backend",
     "SendReceipt": "litemq.client.messages",
 }
 
