@@ -48,6 +48,10 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
+# The same for a minute while timers fire
+chaos-time seconds="60":
+    LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
+
 # Ten years of timers, each in a minute: inserts, cancels, retention, restarts, crashes and clocks that are set
 year timers="6000" years="10":
     LITEMQ_YEAR_TIMERS={{timers}} LITEMQ_YEARS={{years}} {{bin}}/pytest -q -s tests/crash/test_year.py
