@@ -43,7 +43,7 @@ from litemq.storage.half_batches import (
     read_halves,
     upcoming_halves,
 )
-from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended, Decide, Longs
 from litemq.storage.timers.entries import Timer
@@ -98,8 +98,7 @@ class MemoryStore:
         self.confirm_offset = int(offsets[-1] + sizes[-1])
         if not batch.is_plain:
             for _, event in numbered_events(batch.columns, offsets):
-                if isinstance(event, PlacedRecord):
-                    self.timers.place(event, was_half=self.state.delivery.was_half(event))
+                self.timers.place(event, was_half=self.state.delivery.was_half(event))
                 self.state.place(event)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 

@@ -20,7 +20,7 @@ from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timer_batches import TimerBatches
-from litemq.storage.state.timers import PendingTotals
+from litemq.storage.state.timers import PendingTotals, TimersBegun
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -52,8 +52,8 @@ class PlacedRecord(NamedTuple):
     transaction: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or halves many at a time.
-PlacedEvent = PlacedRecord | HalvesPlaced | HalvesCopied
+# What records that are no plain messages and no control records say: each for itself, or new timers and halves many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | HalvesPlaced | HalvesCopied
 
 
 class Part(Protocol):
@@ -119,7 +119,9 @@ class Delivery:
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many halves."""
+        """Take in a record that is no plain message, or many new timers or halves."""
+        if isinstance(event, TimersBegun):
+            return self.timers.take(event)
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
@@ -128,9 +130,11 @@ class Delivery:
             event = event._replace(origin=-1)
         return touched + [touch for part in self._placed_parts() for touch in part.place(event)]
 
-    def was_half(self, record: PlacedRecord) -> bool:
+    def was_half(self, event: PlacedEvent) -> bool:
         """Whether a record is the copy of a half that is due later: a new timer, not the new place of one. Asked before it is taken in."""
-        return bool(record.transaction) and self.halves.holds(record.transaction, record.origin)
+        if not isinstance(event, PlacedRecord):
+            return False
+        return bool(event.transaction) and self.halves.holds(event.transaction, event.origin)
 
     def row(self, touch: Touch) -> Row:
         """The row that a touch names, as it is now."""

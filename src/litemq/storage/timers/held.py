@@ -7,9 +7,8 @@ the log. Minutes move from the files into memory as they come near, always the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -18,12 +17,13 @@ import numpy.typing as npt
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved
 from litemq.storage.appending import Placed
-from litemq.storage.state.delivery import PlacedRecord
+from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
-from litemq.storage.state.timers import is_timer
+from litemq.storage.state.timers import TimersBegun, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, MOVED, Entries, Timer, entries_of, live_timers
 from litemq.storage.timers.near import NearTimers
+from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
 from litemq.types import RecordKind
 
 __all__ = ["HeldTimers", "ending_of"]
@@ -35,8 +35,6 @@ _MOST_NEAR: Final = 500_000  # when so many are in memory, the next minute waits
 
 _APART_BEFORE_MS: Final = 6 * 3_600_000  # taking a day apart may take a while, and nobody must wait for it
 
-_Row = tuple[int, int, int, int]  # due, pending, cause, size
-
 
 class HeldTimers:
     """Any thread may call; whoever loads or writes behind does so one at a time, as a store's keeper does."""
@@ -46,7 +44,7 @@ class HeldTimers:
         self._files = files
         self._lock = threading.Lock()
         self._near = NearTimers(_FOREVER if files is None else 0)
-        self._waiting: dict[int, list[_Row]] = {}  # by minute: what is not in its file yet
+        self._unwritten = UnwrittenRows()  # what is not in its file yet
         self._moved: dict[int, int] = {}  # when those are due that wait until another time than their record says
         self._watches: list[set[int]] = []
 
@@ -57,11 +55,14 @@ class HeldTimers:
 
     # What records say ---------------------------------------------------------------------------------------------------------
 
-    def place(self, record: PlacedRecord, *, was_half: bool = False) -> None:
-        """Take in a record that is no plain message; ``was_half``: it waits, but its origin did not wait for a time."""
-        begins = is_timer(record)
-        if record.kind is not RecordKind.FIRED and not begins:
-            return
+    def place(self, event: PlacedEvent, *, was_half: bool = False) -> None:
+        """Take in what records say that are no plain messages; ``was_half``: one waits, but its origin did not wait for a time."""
+        if isinstance(event, TimersBegun):
+            self.begin_many(event)
+        elif isinstance(event, PlacedRecord) and (event.kind is RecordKind.FIRED or is_timer(event)):
+            self._place(event, was_half=was_half)
+
+    def _place(self, record: PlacedRecord, *, was_half: bool) -> None:
         with self._lock:
             home = due = record.delay_time
             if record.origin >= 0 and not was_half:
@@ -69,7 +70,7 @@ class HeldTimers:
                 self._end(due, record.origin, record.log_offset)
                 if due != home:
                     self._note(home, record.origin, record.log_offset, 0)
-            if begins:
+            if is_timer(record):
                 if due != home:
                     self._moved[record.log_offset] = due
                 self._begin(due, record.log_offset, record.log_offset, record.size, MOVED if due != home else 0)
@@ -106,13 +107,11 @@ class HeldTimers:
         Of those that were carried on meanwhile, the records alone did not say when they are due.
         """
         with self._lock:
-            self._moved = {}
-            for pending, (due, size) in moved:
-                self._moved[pending] = due
-                if pending >= since and self._files is not None:
-                    rows = self._waiting.setdefault(due // MINUTE_MS, [])
-                    rows.append((due, pending, pending, size | MOVED))
-                    rows.sort(key=itemgetter(2))
+            told = dict(moved)
+            self._moved = {pending: due for pending, (due, _) in told.items()}
+            carried = [(due, pending, pending, size | MOVED) for pending, (due, size) in told.items() if pending >= since]
+            if carried and self._files is not None:
+                self._unwritten.insert(np.array(carried, np.int64))
 
     def check_fired(self, placed: Iterable[Placed]) -> None:
         """Refuse to fire what nobody has taken, or what has ended since: nothing is delivered twice."""
@@ -130,6 +129,15 @@ class HeldTimers:
             self._near.begin(Timer(due, pending, size))
         self._note(due, pending, cause, size | moved)
 
+    def begin_many(self, begun: TimersBegun) -> None:
+        """Many records wait, each until it is due."""
+        dues, pendings, sizes = begun.dues, begun.log_offsets, begun.sizes
+        with self._lock:
+            for number in np.flatnonzero(dues < self._near.end).tolist():
+                self._near.begin(Timer(int(dues[number]), int(pendings[number]), int(sizes[number])))
+            if self._files is not None:
+                self._unwritten.add_many(np.stack((dues, pendings, pendings, sizes), axis=1))
+
     def end(self, due: int, pending: int, cause: int) -> None:
         """The record at ``cause`` says that a pending one waits no longer."""
         with self._lock:
@@ -144,7 +152,7 @@ class HeldTimers:
 
     def _note(self, due: int, pending: int, cause: int, size: int) -> None:
         if self._files is not None:
-            self._waiting.setdefault(due // MINUTE_MS, []).append((due, pending, cause, size))
+            self._unwritten.add((due, pending, cause, size))
 
     # Firing -------------------------------------------------------------------------------------------------------------------
 
@@ -181,60 +189,66 @@ class HeldTimers:
             if minute is None or minute * MINUTE_MS >= until:
                 self._skip(until)
                 continue
-            stored = files.read(minute)
-            with self._lock:
-                new = entries_of(self._waiting.get(minute, ()))
-                live = self._true(live_timers(np.concatenate((stored, new))))
-                self._near.load(live, (minute + 1) * MINUTE_MS)
-                if not (live.size or new.size):
-                    files.drop(minute)
+            self._load_minute(files, minute)
         files.take_apart((until + _APART_BEFORE_MS) // MINUTE_MS)
+
+    def _load_minute(self, files: BucketFiles, minute: int) -> None:
+        """The next minute comes into memory. Sorting it may take a while, in which nobody has to wait."""
+        stored = files.read(minute)
+        with self._lock:
+            new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
+        entries = np.concatenate((stored, entries_of(new)))
+        live = _true(live_timers(entries), moved)
+        with self._lock:
+            since = self._unwritten.between(minute, minute + 1)[len(new) :]
+            said_since = np.isin(live["pending"], since[:, PENDING])
+            self._near.load(live[~said_since] if said_since.any() else live, (minute + 1) * MINUTE_MS)
+            if len(since):
+                said_before = entries[np.isin(entries["pending"], since[:, PENDING])]
+                late = _true(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
+                for timer in map(Timer, *(late[name].tolist() for name in Timer._fields)):
+                    self._near.begin(timer)
+            if not (live.size or new.size or since.size):
+                files.drop(minute)
 
     def _skip(self, until: int) -> None:
         """Nothing is due before ``until``, unless somebody has begun to wait just now."""
         with self._lock:
-            if not any(self._near.end <= minute * MINUTE_MS < until for minute in self._waiting):
+            upcoming = self._unwritten.first_from(self._near.end // MINUTE_MS)
+            if upcoming is None or upcoming * MINUTE_MS >= until:
                 self._near.end = -(-until // MINUTE_MS) * MINUTE_MS
 
     def _next_minute(self, minute: int) -> int | None:
         files = self._files
         with self._lock:
-            waiting = min((other for other in self._waiting if other >= minute), default=None)
+            unwritten = self._unwritten.first_from(minute)
         stored = None if files is None else files.first_from(minute)
-        return min((found for found in (waiting, stored) if found is not None), default=None)
+        return min((found for found in (unwritten, stored) if found is not None), default=None)
 
     def write_behind(self, below: int) -> None:
         """Put what records below a log offset have said into the files."""
         files = self._files
         if files is None:
             return
-        rows: list[_Row] = []
         with self._lock:
-            near_minute = self._near.end // MINUTE_MS
-            for minute, waiting in list(self._waiting.items()):
-                safe = _count_below(waiting, below)
-                if safe == len(waiting) and minute < near_minute and not self._near.has_any_of(minute):
-                    files.drop(minute)  # all of it has come and gone
-                    del self._waiting[minute]
-                elif safe:
-                    rows += waiting[:safe]
-                    self._waiting[minute] = waiting[safe:]
-                    if safe == len(waiting):
-                        del self._waiting[minute]
-        if rows:
+            rows = self._without_gone(files, self._unwritten.take_below(below))
+        if len(rows):
             try:
                 files.write(entries_of(rows))
             except BaseException:
-                self._put_back(rows)  # what is in a file by then does no harm there twice
+                with self._lock:
+                    self._unwritten.put_back(rows)  # what is in a file by then does no harm there twice
                 raise
 
-    def _put_back(self, rows: list[_Row]) -> None:
-        with self._lock:
-            again: dict[int, list[_Row]] = {}
-            for row in rows:
-                again.setdefault(row[0] // MINUTE_MS, []).append(row)
-            for minute, before in again.items():
-                self._waiting[minute] = before + self._waiting.get(minute, [])
+    def _without_gone(self, files: BucketFiles, rows: Rows) -> Rows:
+        """Some rows without those of minutes that have come and gone: their files go, too."""
+        near = self._near
+        minutes = rows[:, DUE] // MINUTE_MS
+        for minute in np.unique(minutes[minutes < near.end // MINUTE_MS]).tolist():
+            if not near.has_any_of(minute) and len(self._unwritten.between(minute, minute + 1)) == 0:
+                files.drop(minute)
+                rows, minutes = rows[minutes != minute], minutes[minutes != minute]
+        return rows
 
     def seal(self, applied: int) -> None:
         """What was written behind is safe."""
@@ -276,29 +290,17 @@ class HeldTimers:
                 return np.array([timer.pending for timer in self._near.all()], np.int64)
         stored = self._files.read_of(minute, pendings)
         with self._lock:
-            new = [row for other in range(minute, behind) for row in self._waiting.get(other, ())]
-            return self._true(live_timers(np.concatenate((stored, entries_of(new)))))["pending"].astype(np.int64)
-
-    def _true(self, live: Entries) -> Entries:
-        """Without those that wait elsewhere, or whose end was not said here: where a timer was moved to is known of all that wait."""
-        moved = (live["size"] & MOVED) > 0
-        asked = moved
-        if self._moved:
-            asked = moved | np.isin(live["pending"], np.fromiter(self._moved, np.int64, len(self._moved)))
-        if asked.any():
-            kept = ~asked
-            for number in np.flatnonzero(asked).tolist():
-                kept[number] = self._moved.get(int(live["pending"][number])) == int(live["due"][number])
-            live = live[kept]
-            live["size"] &= MOVED - 1
-        return live
+            new, moved = self._unwritten.between(minute, behind), self._moved.copy()
+        new = new[np.isin(new[:, PENDING], pendings)]
+        return _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
 
     def ended_meanwhile(self, delay_times: Iterable[int]) -> set[int]:
         """The timers whose records have some delay times and that ended since the last writing behind, by their places in the log."""
-        minutes = {due // MINUTE_MS for due in delay_times}
+        minutes = np.unique(np.fromiter(delay_times, np.int64) // MINUTE_MS)
         with self._lock:
-            ended = {row[1] for minute in minutes for row in self._waiting.get(minute, ()) if row[3] == 0}
-            return {pending for pending in ended if pending not in self._moved}
+            rows = self._unwritten.all()
+            ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
+            return set(ended[:, PENDING].tolist()) - self._moved.keys()
 
     @contextmanager
     def watching(self) -> Iterator[Callable[[int], bool]]:
@@ -325,8 +327,8 @@ class HeldTimers:
         while minute is not None and minute * MINUTE_MS < until and len(found) < most:
             behind, stored = self._files.read_with(minute)
             with self._lock:
-                new = [row for other in range(minute, behind) for row in self._waiting.get(other, ())]
-                live = self._true(live_timers(np.concatenate((stored, entries_of(new)))))
+                new, moved = self._unwritten.between(minute, behind), self._moved.copy()
+            live = _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)
             dues = live["due"].astype(np.int64)
             live = live[(dues < until) & ((dues > after[0]) | ((dues == after[0]) & (live["pending"] > after[1])))]
             columns = [live[name][: most - len(found)].tolist() for name in Timer._fields]
@@ -341,8 +343,16 @@ def ending_of(timers: HeldTimers, pending: int, delay_time: int, size: int) -> T
     return TimerEnded(pending=pending, due=delay_time, size=size, moved_due=due if due != delay_time else 0)
 
 
-def _count_below(rows: list[_Row], below: int) -> int:
-    """How many of some rows, which are in the order of their causes, were said by records below a log offset."""
-    if rows[-1][2] < below:
-        return len(rows)
-    return next(number for number, row in enumerate(rows) if row[2] >= below)
+def _true(live: Entries, moved: Mapping[int, int]) -> Entries:
+    """Without those that wait elsewhere, or whose end was not said here: of all that wait it is known where they were moved to."""
+    asked = (live["size"] & MOVED) > 0
+    if moved:
+        asked |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
+    if not asked.any():
+        return live
+    kept = ~asked
+    for number in np.flatnonzero(asked).tolist():
+        kept[number] = moved.get(int(live["pending"][number])) == int(live["due"][number])
+    live = live[kept]
+    live["size"] &= MOVED - 1
+    return live
