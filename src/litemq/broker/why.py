@@ -172,6 +172,7 @@ def _is_dead(facts: Facts) -> Answer | None:
         DeadReason.QUEUE_FULL: "the queue was full",
         DeadReason.CONSUME_ERROR: "a consumer rejected it",
         DeadReason.FILTERED: "the filter rejected it",
+        DeadReason.UNDECIDED: "nobody decided its transaction",
     }[burial.reason]
     error = f": {burial.error}" if burial.error else ""
     if burial.is_there:
