@@ -1,4 +1,4 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but halves many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but new timers and halves many at a time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from litemq.format.strings import Strings, all_alike
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, is_producers
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.timers import TimersBegun
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
@@ -26,18 +27,32 @@ _Stretch = tuple[int, int]  # of the chosen records: from … to
 
 
 def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
-    """What some records say, with their numbers; of many halves it is the first one's."""
+    """What some records say, with their numbers; of many timers or halves it is the first one's."""
     header = columns.header
     kinds = header["kind"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves
+    are_new_timers = (kinds == RecordKind.PENDING) & (header["origin"] < 0) & (header["consume_count"] == 0)
+    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves & ~are_new_timers
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
+    if are_new_timers.any():
+        found += _new_timers(columns, log_offsets, np.flatnonzero(are_new_timers), alone | are_halves | (kinds == RecordKind.CONTROL))
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
-        found.sort(key=itemgetter(0))
+    found.sort(key=itemgetter(0))
     return found
+
+
+def _new_timers(
+    columns: RecordColumns, log_offsets: Longs, which: Longs, others: npt.NDArray[np.bool_]
+) -> Iterator[tuple[int, TimersBegun]]:
+    """Those that begin to wait, together as far as nothing else is said between them."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(others)[which])) + 1
+    dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
+    for first, behind in pairwise([0, *cuts.tolist(), which.size]):
+        some = slice(first, behind)
+        yield int(which[first]), TimersBegun(log_offsets[which[some]], dues[some], sizes[some])
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:

@@ -13,6 +13,7 @@ from litemq.storage.state.half_runs import HalfEvent
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
+from litemq.storage.state.timers import TimersBegun
 
 __all__ = ["Changes"]
 
@@ -78,7 +79,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord | HalfEvent):
+            if isinstance(change, PlacedRecord | TimersBegun | HalfEvent):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

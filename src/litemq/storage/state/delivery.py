@@ -18,7 +18,7 @@ from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.halves import Halves
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
-from litemq.storage.state.timers import PendingTotals
+from litemq.storage.state.timers import PendingTotals, TimersBegun
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -51,8 +51,8 @@ class PlacedRecord(NamedTuple):
     transaction: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or halves many at a time.
-PlacedEvent = PlacedRecord | HalfEvent
+# What records that are no plain messages and no control records say: each for itself, or new timers and halves many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | HalfEvent
 
 
 class Part(Protocol):
@@ -105,7 +105,9 @@ class Delivery:
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many halves."""
+        """Take in a record that is no plain message, or many new timers or halves."""
+        if isinstance(event, TimersBegun):
+            return self.timers.take(event)
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
