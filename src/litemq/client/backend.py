@@ -15,6 +15,7 @@ from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_settings import TopicChanges, TopicSettings
+from litemq.client.transaction_backend import TransactionBackend
 from litemq.types import BodyCodec, Durability
 
 if TYPE_CHECKING:
@@ -291,6 +292,11 @@ class Backend(Protocol):
     @property
     def dead_letters(self) -> DeadLetterBackend:
         """What has died."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionBackend:
+        """What waits for its outcome."""
         ...
 
     @property
