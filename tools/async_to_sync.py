@@ -55,11 +55,26 @@ from litemq.client.retry_policy import RetryPolicy
 from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
 from litemq.client.timer_backend import CancelOutcome
-from litemq.client.timers import AsyncTimers
+from litemq.client.timers import Timers
+from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction_backend import TransactionFact, TransactionState
+from litemq.client.transaction_listener import TransactionListener
+from litemq.client.transactions import Transactions
 from litemq.errors import LiteMQError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncMessage", "SyncReader", "SyncRedrive", "Timers"]
+__all__ = [
+    "Admin",
+    "Client",
+    "SyncConsumer",
+    "SyncDeadLetters",
+    "SyncMessage",
+    "SyncReader",
+    "SyncRedrive",
+    "SyncTimers",
+    "SyncTransaction",
+    "SyncTransactions",
+]
 
 _FOR_EVER = 1e9
 '''
@@ -73,8 +88,10 @@ NAMES = {
     "Reader": "SyncReader",
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
-    "AsyncTimers": "Timers",
+    "Timers": "SyncTimers",
     "AsyncIterator": "Iterator",
+    "Transaction": "SyncTransaction",
+    "Transactions": "SyncTransactions",
 }
 
 INIT = """
@@ -103,6 +120,14 @@ ITERATION = """
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+"""
+
+ENDING = """
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._thread.run(self._wrapped.__aexit__(kind, error, traceback))
 """
 
 OPENING = """
@@ -152,6 +177,8 @@ BODIES = {
             self._thread.stop()""",
     "Client.ack_batch": """
         self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
+    "Client.transaction_listener": """
+        self._thread.call(lambda: self._wrapped.transaction_listener({arguments}))""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,
@@ -168,7 +195,7 @@ BODIES = {
                 raise
         else:
             self._thread.run(processing.__aexit__(None, None, None))""",
-    "Timers.list": """
+    "SyncTimers.list": """
         found = self._thread.call(lambda: self._wrapped.list({arguments}))
 
         async def following() -> ScheduledMessage | None:
@@ -198,10 +225,22 @@ SOURCES = [
     Source("admin.py", "AsyncAdmin"),
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
-    Source("timers.py", "AsyncTimers"),
+    Source("timers.py", "Timers"),
+    Source("transaction.py", "Transaction", (), ENDING),
+    Source("transactions.py", "Transactions"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
-WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncRedrive", "Timers")
+WRAPPED_RESULTS = (
+    "SyncConsumer",
+    "SyncReader",
+    "Admin",
+    "SyncMessage",
+    "SyncDeadLetters",
+    "SyncRedrive",
+    "SyncTimers",
+    "SyncTransaction",
+    "SyncTransactions",
+)
 
 
 def main() -> None:

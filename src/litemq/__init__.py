@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from litemq.client.retry_policy import Retry, RetryPolicy
     from litemq.client.scheduled_message import ScheduledMessage
     from litemq.client.timer_backend import CancelOutcome, ScheduledState
+    from litemq.client.transaction import Transaction, TransactionReceipt
+    from litemq.client.transaction_backend import TransactionState
+    from litemq.client.transaction_listener import CheckedTransaction, Decision, PreparedMessage, TransactionListener
     from litemq.errors import LiteMQError
     from litemq.types import DeadReason
 
@@ -24,21 +27,28 @@ __all__ = [
     "AckPolicy",
     "AsyncClient",
     "CancelOutcome",
+    "CheckedTransaction",
     "Client",
     "ClientConfig",
     "DeadLetter",
     "DeadReason",
+    "Decision",
     "FailureLimits",
     "LiteMQError",
     "Message",
     "Middleware",
     "OutgoingMessage",
     "Plugin",
+    "PreparedMessage",
     "Retry",
     "RetryPolicy",
     "ScheduledMessage",
     "ScheduledState",
     "SendReceipt",
+    "Transaction",
+    "TransactionListener",
+    "TransactionReceipt",
+    "TransactionState",
     "__version__",
 ]
 
@@ -62,6 +72,13 @@ _PLACES = {
     "ScheduledMessage": "litemq.client.scheduled_message",
     "ScheduledState": "litemq.client.timer_backend",
     "SendReceipt": "litemq.client.messages",
+    "CheckedTransaction": "litemq.client.transaction_listener",
+    "Decision": "litemq.client.transaction_listener",
+    "PreparedMessage": "litemq.client.transaction_listener",
+    "Transaction": "litemq.client.transaction",
+    "TransactionListener": "litemq.client.transaction_listener",
+    "TransactionReceipt": "litemq.client.transaction",
+    "TransactionState": "litemq.client.transaction_backend",
 }
 
 

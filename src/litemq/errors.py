@@ -37,7 +37,9 @@ The tree (a test holds it equal to the classes below)::
     │   ├── TransactionRefusedError
     │   ├── TimerEndedError
     │   ├── TimerNotFoundError
-    │   └── TooManyTimerChangesError
+    │   ├── TooManyTimerChangesError
+    │   ├── TransactionEndedError
+    │   └── TransactionNotFoundError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -107,6 +109,8 @@ __all__ = [
     "TimerNotFoundError",
     "TooManyTimerChangesError",
     "TopicNotFoundError",
+    "TransactionEndedError",
+    "TransactionNotFoundError",
     "TransactionRefusedError",
     "UnsupportedFeatureError",
     "UnsupportedVersionError",
@@ -391,6 +395,18 @@ class TooManyTimerChangesError(BrokerError):
     """So many delayed messages were moved, or batches cancelled, that a broker remembers no more. Cancel by id, and send anew what is to come later."""
 
     code = 72
+
+
+class TransactionEndedError(BrokerError):
+    """A transaction has ended, and not as it was to end now. The message says how; what was decided first stands."""
+
+    code = 77
+
+
+class TransactionNotFoundError(BrokerError):
+    """No broker knows this transaction. It was never begun, or it ended so long ago that its outcome is forgotten."""
+
+    code = 78
 
 
 class ClientError(LiteMQError):

@@ -17,7 +17,7 @@ from litemq.client.times import to_ms
 from litemq.errors import InvalidArgumentError, TimerEndedError, TimerNotFoundError
 from litemq.types import check_name
 
-__all__ = ["AsyncTimers"]
+__all__ = ["Timers"]
 
 _PAGE: Final = 500
 _IDS_AT_ONCE: Final = 1_000
@@ -26,7 +26,7 @@ _OUTCOMES: Final = (CancelOutcome.CANCELLED, CancelOutcome.DELIVERED, CancelOutc
 _STATES: Final = (ScheduledState.SCHEDULED, ScheduledState.DELIVERED, ScheduledState.CANCELLED)
 
 
-class AsyncTimers:
+class Timers:
     """``mq.timers``: the messages of a topic that were sent with a delay. Each is known by its id, which the receipt has."""
 
     def __init__(self, backend: Backend, config: ClientConfig, serializers: Serializers) -> None:

@@ -52,6 +52,8 @@ def row_key(row: Row) -> bytes:
             return _PENDING.pack(b"m", row.moved_timer.pending)
         case "cancelled_batch":
             return b"b" + row.cancelled_batch.topic.encode() + b"\0" + row.cancelled_batch.batch_id.encode()
+        case "outcomes":
+            return b"e" + row.outcomes.page.to_bytes(8, "big")
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -83,5 +85,7 @@ def is_gone(row: Row) -> bool:
             return row.moved_timer.gone
         case "cancelled_batch":
             return not row.cancelled_batch.before
+        case "outcomes":
+            return not row.outcomes.transactions
         case _:
             return False
