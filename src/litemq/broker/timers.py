@@ -71,10 +71,10 @@ class Timers:
         """Fire all that is due now; returns how many messages that were."""
         fired = 0
         async with self._firing:
+            now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
             while not self._closed:
                 near_end = self._store.timers.near_end
                 await self._load()
-                now = self._clock.wall_ms()
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
                 if timers:
                     fired += await self._fire(timers)
