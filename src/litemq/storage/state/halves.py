@@ -251,7 +251,7 @@ class Halves:
 
     def _put(self, name: str, known: Transaction) -> None:
         self._of[name] = known
-        place = _batch_of(name)
+        place = None if is_producers(name) else _batch_of(name)
         if place is not None:
             self._of_queries.setdefault(place[0], {}).setdefault(place[1], {})[name] = None
 
@@ -260,6 +260,9 @@ class Halves:
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
         self.runs -= len(known.runs)
+        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
+        if is_producers(name):
+            return touched + self.outcomes.add(name, outcome)
         place = _batch_of(name)
         if place is not None:
             batches = self._of_queries[place[0]]
@@ -268,11 +271,12 @@ class Halves:
                 del batches[place[1]]
             if not batches:
                 del self._of_queries[place[0]]
-        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
-        return touched + self.outcomes.add(name, outcome) if is_producers(name) else touched
+        return touched
 
     @staticmethod
     def _pages(name: str, runs: set[int]) -> list[Touch]:
+        if max(runs) < _PAGE:
+            return [("halves", name, 0)]
         return [("halves", name, page) for page in sorted({run // _PAGE for run in runs})]
 
     # The whole of it ----------------------------------------------------------------------------------------------------------
