@@ -113,7 +113,8 @@ class Halves:
     def producers_before(self, log_offset: int) -> list[tuple[str, HalfRun]]:
         """The halves of producers' transactions that are not decided, and stand before a log offset."""
         waiting = [(name, known) for name, known in self._of.items() if not known.number and is_producers(name)]
-        return [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+        found = [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+        return sorted(found, key=lambda each: each[1].first_log_offset)
 
     def is_at(self, transaction: str, log_offset: int) -> bool:
         """Whether a half of a producer's transaction that is not decided stands at a log offset."""
@@ -173,7 +174,8 @@ class Halves:
             case "transactions_checked":
                 return self._check(control)
             case "topic_deleted":
-                return [touch for name in list(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
+                # In one order, however they came: what ends is remembered in the order in which it ends.
+                return [touch for name in sorted(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
             case _:
                 return []
 
