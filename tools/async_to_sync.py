@@ -52,7 +52,10 @@ from litemq.client.ordered import MAX_HELD
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
+from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
+from litemq.client.timer_backend import CancelOutcome
+from litemq.client.timers import Timers
 from litemq.client.transaction import Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
@@ -68,6 +71,7 @@ __all__ = [
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
+    "SyncTimers",
     "SyncTransaction",
     "SyncTransactions",
 ]
@@ -84,6 +88,8 @@ NAMES = {
     "Reader": "SyncReader",
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
+    "Timers": "SyncTimers",
+    "AsyncIterator": "Iterator",
     "Transaction": "SyncTransaction",
     "Transactions": "SyncTransactions",
 }
@@ -189,6 +195,14 @@ BODIES = {
                 raise
         else:
             self._thread.run(processing.__aexit__(None, None, None))""",
+    "SyncTimers.list": """
+        found = self._thread.call(lambda: self._wrapped.list({arguments}))
+
+        async def following() -> ScheduledMessage | None:
+            return await anext(found, None)
+
+        while (message := self._thread.run(following())) is not None:
+            yield message""",
     "SyncMessage.release": """
         self._thread.call(self._wrapped.release)""",
 }
@@ -211,6 +225,7 @@ SOURCES = [
     Source("admin.py", "AsyncAdmin"),
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
+    Source("timers.py", "Timers"),
     Source("transaction.py", "Transaction", (), ENDING),
     Source("transactions.py", "Transactions"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
@@ -222,6 +237,7 @@ WRAPPED_RESULTS = (
     "SyncMessage",
     "SyncDeadLetters",
     "SyncRedrive",
+    "SyncTimers",
     "SyncTransaction",
     "SyncTransactions",
 )
@@ -320,7 +336,7 @@ def _method(owner: str, method: Method) -> str:
         body = "\n        " + _body(method, call, returns)
     docstring = _docstring(method)
     documented = f'\n        """{docstring}"""' if docstring else ""
-    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns.startswith("Iterator") else ""
+    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns == "Iterator[SyncMessage]" else ""
     return f"\n{decorators}    def {method.name}{_signature(method)}:{documented}{body}\n"
 
 

@@ -14,6 +14,7 @@ from litemq.client.routing import Route
 from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
+from litemq.client.timer_backend import TimerBackend
 from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.client.transaction_backend import TransactionBackend
 from litemq.types import BodyCodec, Durability
@@ -292,6 +293,11 @@ class Backend(Protocol):
     @property
     def dead_letters(self) -> DeadLetterBackend:
         """What has died."""
+        ...
+
+    @property
+    def timers(self) -> TimerBackend:
+        """What waits for its time."""
         ...
 
     @property

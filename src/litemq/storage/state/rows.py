@@ -48,6 +48,10 @@ def row_key(row: Row) -> bytes:
             return b"h" + row.halves.transaction.encode() + b"\0" + row.halves.page.to_bytes(4, "big")
         case "sink":
             return b"s" + row.sink.query.encode()
+        case "moved_timer":
+            return _PENDING.pack(b"m", row.moved_timer.pending)
+        case "cancelled_batch":
+            return b"b" + row.cancelled_batch.topic.encode() + b"\0" + row.cancelled_batch.batch_id.encode()
         case "outcomes":
             return b"e" + row.outcomes.page.to_bytes(8, "big")
         case other:
@@ -77,6 +81,10 @@ def is_gone(row: Row) -> bool:
             return not (row.archived_through.location or row.archived_through.queues)
         case "halves":
             return row.halves.gone
+        case "moved_timer":
+            return row.moved_timer.gone
+        case "cancelled_batch":
+            return not row.cancelled_batch.before
         case "outcomes":
             return not row.outcomes.transactions
         case _:
