@@ -16,8 +16,8 @@ import pytest
 from litemq.net.event_loop import run
 from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn
 from support.history import Outcome
-from support.time_history import Fate, TimeHistory, TimerStory, time_problems
 from support.time_chaos import TimeChaos, running
+from support.time_history import Fate, TimeHistory, TimerStory, time_problems
 
 SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "9"))
 SETTLE: Final = 60.0

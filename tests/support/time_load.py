@@ -22,7 +22,9 @@ _EVERY_S: Final = 0.02
 _AT_ONCE: Final = 6
 _OF_A_BATCH: Final = 30
 _DELAYS_S: Final = (0.0, 6.0)  # a kill every three seconds: most wait through one
-_CHANGE_EVERY_S: Final = 0.03
+_CHANGE_EVERY_S: Final = 0.05
+_CHANGERS: Final = 6
+_LATEST: Final = 100  # those that were stored last
 
 
 def now_ms() -> int:
@@ -83,12 +85,16 @@ class TimerLoad:
     # Changing one's mind ------------------------------------------------------------------------------------------------------
 
     async def change(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
-        """Cancel some, move others, and now and then cancel a whole batch."""
+        """Several at once: cancel some, move others, and now and then cancel a whole batch."""
+        await asyncio.gather(*(self._changer(mq, stopping, number) for number in range(_CHANGERS)))
+
+    async def _changer(self, mq: AsyncClient, stopping: asyncio.Event, number: int) -> None:
         while not stopping.is_set():
             await asyncio.sleep(_CHANGE_EVERY_S)
-            name = self.chance.choice(list(self.ids)) if self.ids else None
-            if name is None:
+            mine = [name for name in self.ids if int(name[1:]) % _CHANGERS == number]  # of one timer, one thing is wanted at a time
+            if not mine:
                 continue
+            name = self.chance.choice(mine[-_LATEST:])
             kind = self.chance.random()
             try:
                 if kind < 0.45:

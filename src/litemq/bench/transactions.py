@@ -64,6 +64,8 @@ class CommittedTransactions:
             rate = len(took) / (time.perf_counter() - began)
             seen = sorted([int.from_bytes(message.body[:8], "big") async for message in mq.reader(_TOPIC, follow=False)])
         if seen != [number for number in range(self._count) if number % _ROLLED_BACK]:
-            raise LiteMQError(f"{len(took)} transactions were committed, and {len(seen)} messages are there, {len(set(seen))} different ones")
+            raise LiteMQError(
+                f"{len(took)} transactions were committed, and {len(seen)} messages are there, {len(set(seen))} different ones"
+            )
         self.p99_ms = float(np.percentile(np.frombuffer(took), 99.0)) * 1000
         return rate
