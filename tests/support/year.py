@@ -225,12 +225,15 @@ class SimulatedYear:
     def _change(self, name: str, decide: Callable[[Found, TimerTurn], None]) -> None:
         """As a request would."""
 
+        states: list[TimerState] = []
+
         def checked(found: Found, turn: TimerTurn) -> None:
-            state = found[TimerName(_TOPIC, name)].state
-            assert state is TimerState.WAITS, f"{name} is {state}, and should wait until {self._waiting[name].due}"
-            decide(found, turn)
+            states.append(found[TimerName(_TOPIC, name)].state)
+            if states[-1] is TimerState.WAITS:
+                decide(found, turn)
 
         self._loop.run_until_complete(self._changes.change([TimerName(_TOPIC, name)], checked))
+        assert states[-1] is TimerState.WAITS, f"{name} is {states[-1].name}, and should wait until {self._waiting[name].due}"
 
     def _cancel_batch(self) -> None:
         name = self._choose()
