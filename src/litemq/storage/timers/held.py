@@ -7,7 +7,7 @@ the log. Minutes move from the files into memory as they come near, always the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,7 +21,8 @@ from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.timers import TimersBegun, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.entries import MINUTE_MS, MOVED, Entries, Timer, entries_of, live_timers
+from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
+from litemq.storage.timers.moved import MOVED, true_timers
 from litemq.storage.timers.near import NearTimers
 from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
 from litemq.types import RecordKind
@@ -97,8 +98,6 @@ class HeldTimers:
         with self._lock:
             self._moved[told.pending] = told.due
             self._end(told.due_before, told.pending, log_offset)
-            if told.due_before != told.delay_time:
-                self._note(told.delay_time, told.pending, log_offset, 0)
             self._begin(told.due, told.pending, log_offset, told.size, MOVED)
 
     def know_moved(self, moved: Iterable[tuple[int, Moved]], since: int) -> None:
@@ -198,14 +197,14 @@ class HeldTimers:
         with self._lock:
             new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
         entries = np.concatenate((stored, entries_of(new)))
-        live = _true(live_timers(entries), moved)
+        live = true_timers(live_timers(entries), moved)
         with self._lock:
             since = self._unwritten.between(minute, minute + 1)[len(new) :]
             said_since = np.isin(live["pending"], since[:, PENDING])
             self._near.load(live[~said_since] if said_since.any() else live, (minute + 1) * MINUTE_MS)
             if len(since):
                 said_before = entries[np.isin(entries["pending"], since[:, PENDING])]
-                late = _true(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
+                late = true_timers(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
                 for timer in map(Timer, *(late[name].tolist() for name in Timer._fields)):
                     self._near.begin(timer)
             if not (live.size or new.size or since.size):
@@ -292,7 +291,7 @@ class HeldTimers:
         with self._lock:
             new, moved = self._unwritten.between(minute, behind), self._moved.copy()
         new = new[np.isin(new[:, PENDING], pendings)]
-        return _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
+        return true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
 
     def ended_meanwhile(self, delay_times: Iterable[int]) -> set[int]:
         """The timers whose records have some delay times and that ended since the last writing behind, by their places in the log."""
@@ -328,7 +327,7 @@ class HeldTimers:
             behind, stored = self._files.read_with(minute)
             with self._lock:
                 new, moved = self._unwritten.between(minute, behind), self._moved.copy()
-            live = _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)
+            live = true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)
             dues = live["due"].astype(np.int64)
             live = live[(dues < until) & ((dues > after[0]) | ((dues == after[0]) & (live["pending"] > after[1])))]
             columns = [live[name][: most - len(found)].tolist() for name in Timer._fields]
@@ -341,18 +340,3 @@ def ending_of(timers: HeldTimers, pending: int, delay_time: int, size: int) -> T
     """What is said of a timer that waits and will not fire."""
     due = timers.due_of(pending, delay_time)
     return TimerEnded(pending=pending, due=delay_time, size=size, moved_due=due if due != delay_time else 0)
-
-
-def _true(live: Entries, moved: Mapping[int, int]) -> Entries:
-    """Without those that wait elsewhere, or whose end was not said here: of all that wait it is known where they were moved to."""
-    asked = (live["size"] & MOVED) > 0
-    if moved:
-        asked |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
-    if not asked.any():
-        return live
-    kept = ~asked
-    for number in np.flatnonzero(asked).tolist():
-        kept[number] = moved.get(int(live["pending"][number])) == int(live["due"][number])
-    live = live[kept]
-    live["size"] &= MOVED - 1
-    return live

@@ -297,16 +297,20 @@ def test_carried_on_after_the_files_were_sealed_it_keeps_its_moved_time(tmp_path
 
 @pytest.mark.parametrize("ending", ["fire", "cancel", "carry", "move", "move again"])
 @pytest.mark.parametrize("sealed", ["before the carrying", "behind the carrying"])
-def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str) -> None:
-    """Neither at the time that its record says, nor at the one that it was moved to, on other days, though the files know only part of it."""
+@pytest.mark.parametrize("crashes", ["only at the end", "before it ends, too"])
+@pytest.mark.parametrize("due", [10, 90, 51])
+def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str, crashes: str, due: int) -> None:
+    """Neither at the time that its record says, nor at the one that it was moved to, though the files know only part of it."""
     log = _Log(tmp_path)
     log.begin(50 * HOUR)
-    log.move(0, 90 * HOUR)
+    log.move(0, due * HOUR)
     if sealed == "before the carrying":
         log.seal()
     log.carry(0)
     if sealed == "behind the carrying":
         log.seal()
+    if crashes == "before it ends, too":
+        log.crash(lose_files=False)
     match ending:
         case "fire":
             log.fire(16)
@@ -321,6 +325,8 @@ def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending:
             log.move(16, 130 * HOUR)
             log.move(16, 50 * HOUR)
             log.move(16, 130 * HOUR)
+            log.fire(16)
+    log.check()
     log.crash(lose_files=False)
     log.check()
     log.crash(lose_files=True)
