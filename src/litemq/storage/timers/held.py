@@ -20,7 +20,7 @@ from litemq.storage.appending import Placed
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.timers import TimersBegun, is_timer
-from litemq.storage.timers.bucket_files import BucketFiles
+from litemq.storage.timers.bucket_files import BucketFiles, Place
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.moved import MOVED, true_timers
 from litemq.storage.timers.near import NearTimers
@@ -287,6 +287,7 @@ class HeldTimers:
         if self._files is None:
             with self._lock:
                 return np.array([timer.pending for timer in self._near.all()], np.int64)
+        pendings = np.sort(pendings)
         stored = self._files.read_of(minute, pendings)
         with self._lock:
             new, moved = self._unwritten.between(minute, behind), self._moved.copy()
@@ -313,7 +314,7 @@ class HeldTimers:
             with self._lock:
                 self._watches = [other for other in self._watches if other is not watch]
 
-    def page(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+    def page(self, after: Place, until: int, most: int) -> list[Timer]:
         """Up to ``most`` timers that wait, in order, behind a due time and a place and due before ``until`` (ms).
 
         It may read much from the files; nobody loads or writes behind meanwhile.
@@ -324,16 +325,30 @@ class HeldTimers:
         found: list[Timer] = []
         minute = self._next_minute(max(0, after[0]) // MINUTE_MS)
         while minute is not None and minute * MINUTE_MS < until and len(found) < most:
-            behind, stored = self._files.read_with(minute)
-            with self._lock:
-                new, moved = self._unwritten.between(minute, behind), self._moved.copy()
-            live = true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)
-            dues = live["due"].astype(np.int64)
-            live = live[(dues < until) & ((dues > after[0]) | ((dues == after[0]) & (live["pending"] > after[1])))]
-            columns = [live[name][: most - len(found)].tolist() for name in Timer._fields]
-            found += map(Timer, *columns)
-            minute = self._next_minute(behind)
+            some, reached = self._page_of_file(self._files, minute, after, until, most - len(found))
+            found += some
+            if reached is None:
+                minute = self._next_minute(self._files.behind(minute))
+            else:
+                after = reached
         return found
+
+    def _page_of_file(self, files: BucketFiles, minute: int, after: Place, until: int, most: int) -> tuple[list[Timer], Place | None]:
+        """The first that wait in the file of a minute, and how far it was looked at; nothing: to its end.
+
+        Files may be large, and are in no order: first those are found that may come next, and then what became of them.
+        """
+        first, are_more = files.first_of(minute, after, until, most)
+        with self._lock:
+            new, moved = self._unwritten.between(minute, files.behind(minute)), self._moved.copy()
+        pendings = np.unique(np.concatenate((first["pending"].astype(np.int64), new[:, PENDING])))
+        stored = files.read_of(minute, pendings) if pendings.size else first
+        live = true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)
+        last = (int(first["due"][-1]), int(first["pending"][-1])) if are_more else (until, -1)
+        timers = [timer for timer in map(Timer, *(live[name].tolist() for name in Timer._fields)) if after < timer[:2] <= last]
+        if len(timers) > most:
+            return timers[:most], timers[most - 1][:2]
+        return timers, last if are_more else None
 
 
 def ending_of(timers: HeldTimers, pending: int, delay_time: int, size: int) -> TimerEnded:
