@@ -41,7 +41,7 @@ from litemq.client.retry_policy import RetryPolicy
 from litemq.client.selection import Selection, selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
-from litemq.client.terms import PLAIN, Terms, terms_of
+from litemq.client.terms import PLAIN, Terms, in_batch, terms_of
 from litemq.client.timers import Timers
 from litemq.client.times import seconds
 from litemq.client.transaction import Transaction, TransactionReceipt, check_properties
@@ -50,7 +50,6 @@ from litemq.client.transactions import Transactions
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
-from litemq.format.timer_batches import BATCH_ID, MAX_BATCH_ID_BYTES
 from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
@@ -249,7 +248,7 @@ class AsyncClient(AsyncApp):
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
             terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = _in_batch(properties, batch_id)
+            properties = in_batch(properties, batch_id)
         while True:
             try:
                 if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
@@ -289,7 +288,7 @@ class AsyncClient(AsyncApp):
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
             terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = _in_batch(properties, batch_id)
+            properties = in_batch(properties, batch_id)
         if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
             return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
@@ -345,7 +344,7 @@ class AsyncClient(AsyncApp):
             terms = PLAIN
             if each.has_terms:
                 terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority, each.delay_level)
-            properties = _in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
+            properties = in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
             return self._post(engine, topic, each.body, each.tags, each.keys, properties, each.ordering_key, durability, terms)
         except BufferFullError:
             raise
@@ -463,11 +462,13 @@ class AsyncClient(AsyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> TransactionReceipt:
         """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
-        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id)
         transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
         receipt = await transaction.send_message(message)
         return TransactionReceipt(transaction.id, topic, receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
@@ -669,12 +670,6 @@ class AsyncClient(AsyncApp):
     def admin(self) -> AsyncAdmin:
         """Topics and brokers."""
         return AsyncAdmin(self._opened(), self.config, self._serializers)
-
-
-def _in_batch(properties: Mapping[str, str] | None, batch_id: str) -> Mapping[str, str]:
-    if not isinstance(batch_id, str) or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
-        raise InvalidArgumentError(f"batch_id={batch_id!r}: choose a text of at most {MAX_BATCH_ID_BYTES} bytes")
-    return {**(properties or {}), BATCH_ID: batch_id}
 
 
 def _words(words: str | Sequence[str]) -> tuple[str, ...]:

@@ -704,6 +704,8 @@ class SyncTransaction:
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> SendReceipt:
         """Send a message that nobody sees until the transaction is committed; another ``topic`` is one that the same broker has.
 
@@ -720,6 +722,8 @@ class SyncTransaction:
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
             )
         )
 
@@ -1009,6 +1013,8 @@ class Client(SyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> TransactionReceipt:
@@ -1027,6 +1033,8 @@ class Client(SyncApp):
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
                 check_after=check_after,
                 max_checks=max_checks,
             )

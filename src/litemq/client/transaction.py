@@ -89,12 +89,14 @@ class Transaction:
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> SendReceipt:
         """Send a message that nobody sees until the transaction is committed; another ``topic`` is one that the same broker has.
 
         A delay counts from the commit on where it is over by then.
         """
-        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id)
         return await self.send_message(message, topic=topic)
 
     async def send_message(self, message: OutgoingMessage, *, topic: str | None = None) -> SendReceipt:
