@@ -1,4 +1,4 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but new timers and halves many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but timers and halves many at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from litemq.format.strings import Strings, all_alike
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
 
 Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 _Stretch = tuple[int, int]  # of the chosen records: from … to
 _COMMITTED: Final = int(RecordKind.COMMITTED)  # a member of an enum costs much to look up
 _CHECK_AFTER: Final = CHECK_AFTER.encode()
@@ -36,27 +37,40 @@ def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[in
     kinds = header["kind"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
     are_new_timers = (kinds == RecordKind.PENDING) & (header["origin"] < 0) & (header["consume_count"] == 0)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves & ~are_new_timers
+    are_fired = kinds == RecordKind.FIRED
+    are_events = (kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)
+    alone = are_events & (kinds != RecordKind.CONTROL) & ~are_halves & ~are_new_timers & ~are_fired
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
     if are_new_timers.any():
-        found += _new_timers(columns, log_offsets, np.flatnonzero(are_new_timers), alone | are_halves | (kinds == RecordKind.CONTROL))
+        found += _new_timers(columns, log_offsets, are_new_timers, are_events)
+    if are_fired.any():
+        found += _fired_timers(columns, log_offsets, are_fired, are_events)
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
     found.sort(key=itemgetter(0))
     return found
 
 
-def _new_timers(
-    columns: RecordColumns, log_offsets: Longs, which: Longs, others: npt.NDArray[np.bool_]
-) -> Iterator[tuple[int, TimersBegun]]:
+def _new_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersBegun]]:
     """Those that begin to wait, together as far as nothing else is said between them."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(others)[which])) + 1
-    dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
-    for first, behind in pairwise([0, *cuts.tolist(), which.size]):
-        some = slice(first, behind)
-        yield int(which[first]), TimersBegun(log_offsets[which[some]], dues[some], sizes[some])
+    for which in _together(chosen, are_events):
+        dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
+        yield int(which[0]), TimersBegun(log_offsets[which], dues, sizes)
+
+
+def _fired_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersFired]]:
+    """Those that are delivered, in the same way."""
+    for which in _together(chosen, are_events):
+        origins, dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("origin", "delay_time", "size"))
+        yield int(which[0]), TimersFired(log_offsets[which], origins, dues, sizes)
+
+
+def _together(chosen: Bools, are_events: Bools) -> list[Longs]:
+    """The numbers of chosen records, in groups between which other events stand."""
+    which = np.flatnonzero(chosen)
+    return np.split(which, np.flatnonzero(np.diff(np.cumsum(are_events & ~chosen)[which])) + 1)
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:

@@ -13,7 +13,7 @@ from litemq.storage.state.half_runs import HalfEvent
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 
 __all__ = ["Changes"]
 
@@ -79,7 +79,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord | TimersBegun | HalfEvent):
+            if isinstance(change, PlacedRecord | TimersBegun | TimersFired | HalfEvent):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

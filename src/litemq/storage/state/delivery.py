@@ -20,7 +20,7 @@ from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timer_batches import TimerBatches
-from litemq.storage.state.timers import PendingTotals, TimersBegun
+from litemq.storage.state.timers import PendingTotals, TimersBegun, TimersFired
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -53,8 +53,8 @@ class PlacedRecord(NamedTuple):
     transaction: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or new timers and halves many at a time.
-PlacedEvent = PlacedRecord | TimersBegun | HalfEvent
+# What records that are no plain messages and no control records say: each for itself, or timers and halves many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | TimersFired | HalfEvent
 
 
 class Part(Protocol):
@@ -120,9 +120,11 @@ class Delivery:
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many new timers or halves."""
+        """Take in a record that is no plain message, or many timers or halves."""
         if isinstance(event, TimersBegun):
             return self.timers.take(event)
+        if isinstance(event, TimersFired):
+            return self.timers.take(event) + self.moved_timers.fired(event)
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
