@@ -5,7 +5,8 @@ The tree (a test holds it equal to the classes below)::
     LiteMQError
     ├── InvalidArgumentError
     │   ├── ConfigurationError
-    │   └── FilterSyntaxError
+    │   ├── FilterSyntaxError
+    │   └── CronSyntaxError
     ├── MissingExtraError
     ├── UnsupportedFeatureError
     ├── RecordFormatError
@@ -34,7 +35,9 @@ The tree (a test holds it equal to the classes below)::
     │   ├── LeaseLostError
     │   ├── BacklogFullError
     │   ├── GroupBusyError
-    │   └── TransactionRefusedError
+    │   ├── TransactionRefusedError
+    │   ├── JobNotFoundError
+    │   └── JobExistsError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -72,6 +75,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
+    "CronSyntaxError",
     "DataLossError",
     "DiskFullError",
     "FilterSyntaxError",
@@ -79,6 +83,8 @@ __all__ = [
     "HandlerStuckError",
     "HandlerTimeoutError",
     "InvalidArgumentError",
+    "JobExistsError",
+    "JobNotFoundError",
     "LeaseLostError",
     "LiteMQError",
     "MissingExtraError",
@@ -130,6 +136,12 @@ class FilterSyntaxError(InvalidArgumentError):
     """A filter cannot be read. The message says what is wrong with it; nothing was delivered by it."""
 
     code = 6
+
+
+class CronSyntaxError(InvalidArgumentError):
+    """A schedule cannot be read, or never matches. The message says which field is wrong and what is accepted."""
+
+    code = 75
 
 
 class MissingExtraError(LiteMQError):
@@ -367,6 +379,18 @@ class TransactionRefusedError(BrokerError):
     """A transaction can be neither continued nor committed: it was decided or rolled back before, or records of it are missing. Write it anew."""
 
     code = 58
+
+
+class JobNotFoundError(BrokerError):
+    """There is no job of that id. ``litemq job list`` shows those that there are."""
+
+    code = 73
+
+
+class JobExistsError(BrokerError):
+    """There is a job of that id already. Choose another id, or change the one that is there with ``update``."""
+
+    code = 74
 
 
 class ClientError(LiteMQError):

@@ -61,6 +61,9 @@ class BrokerLimits:
     max_plan_bytes: int = 1 << 20  # what is kept with a decision
     max_query_bytes: int = 200  # the name of who writes
 
+    # Jobs: each is some hundred bytes of memory, and its body.
+    max_jobs: int = 5_000_000
+
     def __post_init__(self) -> None:
         if self.trace not in ("off", "sampled", "all"):
             raise InvalidArgumentError(f"trace={self.trace!r}: choose off, sampled or all")

@@ -1,4 +1,4 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but halves many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but halves and ticks of jobs many at a time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from litemq.format.record import decode_record
 from litemq.format.strings import Strings, all_alike
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
@@ -24,18 +25,30 @@ _Stretch = tuple[int, int]  # of the chosen records: from … to
 
 
 def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
-    """What some records say, with their numbers; of many halves it is the first one's."""
+    """What some records say, with their numbers; of many halves or ticks it is the first one's."""
     header = columns.header
     kinds = header["kind"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves
+    origins = header["origin"]
+    are_ticks = (kinds == RecordKind.MESSAGE) & (origins >= 0) & (origins & 7 == JOB_NUMBER_BITS)
+    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (origins >= 0)) & ~are_halves & ~are_ticks
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
-        found.sort(key=itemgetter(0))
+    if are_ticks.any():
+        found += _ticks(columns, log_offsets, np.flatnonzero(are_ticks))
+    found.sort(key=itemgetter(0))
     return found
+
+
+def _ticks(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, TicksPlaced]]:
+    """Those that stand one behind another, together."""
+    header, names = columns.header, ("origin", "delay_time", "topic_id", "queue_id", "queue_offset", "store_timestamp")
+    for some in np.split(which, np.flatnonzero(np.diff(which) != 1) + 1):
+        numbers, ticks, topic_ids, queue_ids, offsets, times = (header[name][some].astype(np.int64) for name in names)
+        yield int(some[0]), TicksPlaced(numbers, ticks, topic_ids, queue_ids, offsets, log_offsets[some], times)
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:
@@ -49,7 +62,7 @@ def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterato
         if record.kind is RecordKind.DEAD:
             at = int(columns.starts[number])
             dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
-            record = record._replace(properties=dead.record.properties)
+            record = record._replace(properties=dead.record.properties, message_id=dead.record.message_id)
         elif record.kind is RecordKind.PENDING and record.origin >= 0:
             record = record._replace(transaction=_text(columns, columns.part("transaction_id"), number))
         yield number, record

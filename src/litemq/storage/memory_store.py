@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
@@ -132,6 +132,9 @@ class MemoryStore:
         self.state.apply(control)
         self.timers.apply(control, int(appended.log_offsets[0]))
         return appended
+
+    def append_numbered(self, make: Callable[[int], Control]) -> Appended:
+        return self.append_control(make(self.log_end))
 
     def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)

@@ -16,6 +16,7 @@ from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
 from litemq.storage.state.halves import Halves
+from litemq.storage.state.jobs import Jobs, TicksPlaced
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timers import PendingTotals
@@ -33,7 +34,7 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 class PlacedRecord(NamedTuple):
     """A record that the broker placed, as far as the parts want to know it.
 
-    Only a dead letter's properties come along, and the transaction only of one that waits and came from another record.
+    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record.
     """
 
     log_offset: int
@@ -48,10 +49,11 @@ class PlacedRecord(NamedTuple):
     store_timestamp: int
     properties: Mapping[str, str] = _NO_PROPERTIES
     transaction: str = ""
+    message_id: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or halves many at a time.
-PlacedEvent = PlacedRecord | HalvesPlaced | HalvesCopied
+# What records that are no plain messages and no control records say: each for itself, or halves and ticks of jobs many at a time.
+PlacedEvent = PlacedRecord | HalvesPlaced | HalvesCopied | TicksPlaced
 
 
 class Part(Protocol):
@@ -92,19 +94,22 @@ class Delivery:
         self.archives = Archives()
         self.halves = Halves()
         self.sinks = Sinks()
+        self.jobs = Jobs()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives, self.halves, self.sinks)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives, self.halves, self.sinks, self.jobs)
 
     def _placed_parts(self) -> tuple[PlacedPart, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.jobs)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many halves."""
+        """Take in a record that is no plain message, or many halves or ticks."""
+        if isinstance(event, TicksPlaced):
+            return self.jobs.take(event)
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
@@ -142,4 +147,5 @@ class Delivery:
         other.archives = self.archives.copy()
         other.halves = self.halves.copy()
         other.sinks = self.sinks.copy()
+        other.jobs = self.jobs.copy()
         return other

@@ -48,6 +48,8 @@ def row_key(row: Row) -> bytes:
             return b"h" + row.halves.transaction.encode() + b"\0" + row.halves.page.to_bytes(4, "big")
         case "sink":
             return b"s" + row.sink.query.encode()
+        case "job":
+            return _PENDING.pack(b"j", row.job.number)
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -75,5 +77,7 @@ def is_gone(row: Row) -> bool:
             return not (row.archived_through.location or row.archived_through.queues)
         case "halves":
             return row.halves.gone
+        case "job":
+            return row.job.gone
         case _:
             return False
