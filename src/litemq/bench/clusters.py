@@ -11,14 +11,35 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from litemq.errors import LiteMQError
 
-__all__ = ["free_port", "running_broker_on", "running_brokers", "running_cluster"]
+__all__ = ["RunningBroker", "free_port", "running_broker", "running_broker_on", "running_brokers", "running_cluster"]
 
 _START_S: Final = 60.0
 _LISTENS: Final = "listening on"
+
+
+class RunningBroker(NamedTuple):
+    """A broker of whose process and files more is to be known."""
+
+    url: str
+    pid: int
+    data: Path
+
+    @property
+    def resident_bytes(self) -> int:
+        """What of it is in memory now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """What its files take on disk."""
+        return sum(path.stat().st_blocks * 512 for path in self.data.rglob("*") if path.is_file())
 
 
 @contextlib.contextmanager
@@ -47,25 +68,39 @@ def running_brokers(count: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def running_broker() -> Iterator[RunningBroker]:
+    """A NameServer, and a broker with nothing in it yet."""
+    with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder, _broker_on(Path(folder) / "broker") as broker:
+        yield broker
+
+
+@contextlib.contextmanager
 def running_broker_on(data: Path) -> Iterator[str]:
     """A NameServer, and a broker on a data directory that is there already; gives the cluster's URL."""
+    with _broker_on(data) as broker:
+        yield broker.url
+
+
+@contextlib.contextmanager
+def _broker_on(data: Path) -> Iterator[RunningBroker]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
         names = f"127.0.0.1:{free_port()}"
         server = ["nameserver", "--port", names.rpartition(":")[2], "--data-path", str(Path(folder) / "names")]
         broker = ["broker", "--port", str(free_port()), "--nameserver", names, "--data-path", str(data)]
-        with _running(server, _LISTENS), _running(broker, _LISTENS):
-            yield f"litemq://{names}"
+        with _running(server, _LISTENS), _running(broker, _LISTENS) as pid:
+            yield RunningBroker(f"litemq://{names}", pid, data)
 
 
 @contextlib.contextmanager
-def _running(command: list[str], ready: str) -> Iterator[None]:
+def _running(command: list[str], ready: str) -> Iterator[int]:
+    """A command, until the block ends; gives the number of its process."""
     arguments = [sys.executable, "-m", "litemq", *command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
         said = _wait_until(ready, process)
         try:
             if said is not None:
                 raise LiteMQError(f"litemq {command[0]} did not start: {said}")
-            yield
+            yield process.pid
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=_START_S)

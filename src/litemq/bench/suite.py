@@ -24,6 +24,7 @@ SUITES: Final = {
     "names": "litemq.bench.names",
     "spark": "litemq.bench.spark",
     "store": "litemq.bench.store",
+    "time": "litemq.bench.time",
 }
 
 

@@ -353,11 +353,16 @@ class Sending:
 
     @staticmethod
     def _tell_one_by_one(turn: _Turn, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:
-        """Where a record of a request is held, and so has no place in its queue yet, the others' places do not follow each other."""
+        """Where a record of a request is held, and so has no place in its queue yet, the others' places do not follow each other.
+
+        Where all are, which is what most requests with timers are like, the answer is as short as any.
+        """
         offsets = offsets.copy()
         firsts = list(accumulate(turn.counts, initial=0))
         for number in turn.delayed:
             places = every[firsts[number] : firsts[number + 1]]
+            if number not in turn.earlier and max(places) == _NOT_TOLD:
+                continue
             if _NOT_TOLD in places and turn.levels[number]:
                 turn.earlier.setdefault(number, []).extend((offset, store_timestamp) for offset in places)
                 offsets[number] = _NOT_TOLD

@@ -280,14 +280,26 @@ class AsyncClient(AsyncApp):
             if self._seen:
                 waiting.append(asyncio.ensure_future(self._send_seen(engine, topic, each, durability)))
             else:
-                waiting.append(await self._post_patiently(engine, topic, each, durability))
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        receipts = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-        if len(receipts) < len(outcomes):
-            failed = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, BaseException)]
-            error = next(outcome for outcome in outcomes if isinstance(outcome, BaseException))
-            error.add_note(f"{len(receipts)} of {len(outcomes)} messages were stored; not those with the numbers {failed[:20]}")
-            raise error
+                try:
+                    waiting.append(self._post_each(engine, topic, each, durability))
+                except BufferFullError:
+                    waiting.append(await self._post_patiently(engine, topic, each, durability))
+        receipts: list[SendReceipt] = []
+        failed: dict[int, Exception] = {}
+        try:
+            for number, waiter in enumerate(waiting):  # they come a request at a time: most are there when it is their turn
+                try:
+                    receipts.append(await waiter)
+                except Exception as error:  # noqa: BLE001  the others are waited for all the same
+                    failed[number] = error
+        except asyncio.CancelledError:
+            for waiter in waiting:
+                waiter.cancel()
+            raise
+        if failed:
+            first = next(iter(failed.values()))
+            first.add_note(f"{len(receipts)} of {len(waiting)} messages were stored; not those with the numbers {list(failed)[:20]}")
+            raise first
         return receipts
 
     async def _post_patiently(
@@ -296,14 +308,23 @@ class AsyncClient(AsyncApp):
         """Hand over a message of a batch once there is room; where it cannot be sent, the others can."""
         while True:
             try:
-                terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority) if each.has_terms else PLAIN
-                return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability, terms)
+                return self._post_each(engine, topic, each, durability)
             except BufferFullError:
                 await engine.wait_for_room()
-            except LiteMQError as reason:
-                refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-                refused.set_exception(reason)
-                return refused
+
+    def _post_each(
+        self, engine: Backend, topic: str, each: OutgoingMessage, durability: DurabilityName | None
+    ) -> asyncio.Future[SendReceipt]:
+        """Hand over a message of a batch; raises ``BufferFullError`` where there is no room for it yet."""
+        try:
+            terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority) if each.has_terms else PLAIN
+            return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability, terms)
+        except BufferFullError:
+            raise
+        except LiteMQError as reason:
+            refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
+            refused.set_exception(reason)
+            return refused
 
     def _see_sending(self) -> None:
         """Find out whether anybody wants to see what is sent: if not, nothing is slower for it."""

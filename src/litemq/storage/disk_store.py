@@ -68,7 +68,7 @@ from litemq.storage.queues import Queues
 from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state, replay_into_timers
 from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.snapshot import snapshot_begin, snapshot_rest
-from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.state.keeper import StateKeeper
 from litemq.storage.store import Appended, Decide
@@ -272,8 +272,7 @@ class DiskStore:
             if not batch.is_plain:
                 for _, event in numbered_events(columns, offsets):
                     self._changes.was_placed(end, self.state.place(event))
-                    if isinstance(event, PlacedRecord):
-                        self.timers.place(event)
+                    self.timers.place(event)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:

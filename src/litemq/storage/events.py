@@ -1,4 +1,4 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but halves and ticks of jobs many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but new timers, halves and ticks many at a time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from litemq.format.strings import Strings, all_alike
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
 from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
+from litemq.storage.state.timers import TimersBegun
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
@@ -25,16 +26,18 @@ _Stretch = tuple[int, int]  # of the chosen records: from … to
 
 
 def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
-    """What some records say, with their numbers; of many halves or ticks it is the first one's."""
+    """What some records say, with their numbers; of many timers, halves or ticks it is the first one's."""
     header = columns.header
-    kinds = header["kind"]
+    kinds, origins = header["kind"], header["origin"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
-    origins = header["origin"]
+    are_new_timers = (kinds == RecordKind.PENDING) & (origins < 0) & (header["consume_count"] == 0)
     are_ticks = (kinds == RecordKind.MESSAGE) & (origins >= 0) & (origins & 7 == JOB_NUMBER_BITS)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (origins >= 0)) & ~are_halves & ~are_ticks
+    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (origins >= 0)) & ~are_halves & ~are_new_timers & ~are_ticks
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
+    if are_new_timers.any():
+        found += _new_timers(columns, log_offsets, np.flatnonzero(are_new_timers), alone | are_halves | (kinds == RecordKind.CONTROL))
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
     if are_ticks.any():
@@ -49,6 +52,17 @@ def _ticks(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator
     for some in np.split(which, np.flatnonzero(np.diff(which) != 1) + 1):
         numbers, ticks, topic_ids, queue_ids, offsets, times = (header[name][some].astype(np.int64) for name in names)
         yield int(some[0]), TicksPlaced(numbers, ticks, topic_ids, queue_ids, offsets, log_offsets[some], times)
+
+
+def _new_timers(
+    columns: RecordColumns, log_offsets: Longs, which: Longs, others: npt.NDArray[np.bool_]
+) -> Iterator[tuple[int, TimersBegun]]:
+    """Those that begin to wait, together as far as nothing else is said between them."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(others)[which])) + 1
+    dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
+    for first, behind in pairwise([0, *cuts.tolist(), which.size]):
+        some = slice(first, behind)
+        yield int(which[first]), TimersBegun(log_offsets[which[some]], dues[some], sizes[some])
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:

@@ -43,7 +43,7 @@ from litemq.storage.half_batches import (
     read_halves,
     upcoming_halves,
 )
-from litemq.storage.state import NO_SETTINGS, PlacedRecord, QueueKey, State, TopicFacts, TopicSettings
+from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended, Decide, Longs
 from litemq.storage.timers.entries import Timer
@@ -99,8 +99,7 @@ class MemoryStore:
         if not batch.is_plain:
             for _, event in numbered_events(batch.columns, offsets):
                 self.state.place(event)
-                if isinstance(event, PlacedRecord):
-                    self.timers.place(event)
+                self.timers.place(event)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:

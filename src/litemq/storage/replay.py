@@ -18,7 +18,7 @@ from litemq.storage.events import numbered_events
 from litemq.storage.log_reader import SegmentedLog, Window, read_log
 from litemq.storage.queues import Queues
 from litemq.storage.snapshot import SnapshotReader
-from litemq.storage.state import PlacedRecord, QueueKey, State
+from litemq.storage.state import QueueKey, State
 from litemq.storage.state.changes import Changes
 from litemq.storage.state.delivery import PlacedEvent
 from litemq.storage.state.producers import Touched
@@ -149,7 +149,7 @@ def replay_into_timers(window: Window, begin: int, timers: HeldTimers) -> None:
     for number, event in sorted(events, key=itemgetter(0)):
         if isinstance(event, Control):
             timers.apply(event, int(offsets[number]))
-        elif isinstance(event, PlacedRecord):
+        else:
             timers.place(event)
 
 

@@ -19,7 +19,7 @@ from litemq.storage.state.halves import Halves
 from litemq.storage.state.jobs import Jobs, TicksPlaced
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
-from litemq.storage.state.timers import PendingTotals
+from litemq.storage.state.timers import PendingTotals, TimersBegun
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -52,8 +52,8 @@ class PlacedRecord(NamedTuple):
     message_id: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or halves and ticks of jobs many at a time.
-PlacedEvent = PlacedRecord | HalvesPlaced | HalvesCopied | TicksPlaced
+# What records that are no plain messages and no control records say: each for itself, or new timers, halves and ticks many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | HalvesPlaced | HalvesCopied | TicksPlaced
 
 
 class Part(Protocol):
@@ -107,7 +107,9 @@ class Delivery:
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many halves or ticks."""
+        """Take in a record that is no plain message, or many new timers, halves or ticks."""
+        if isinstance(event, TimersBegun):
+            return self.timers.take(event)
         if isinstance(event, TicksPlaced):
             return self.jobs.take(event)
         if not isinstance(event, PlacedRecord):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from litemq.proto.control_pb2 import Control, Row, TimerTotals
 from litemq.types import RecordKind
@@ -11,7 +14,17 @@ from litemq.types import RecordKind
 if TYPE_CHECKING:
     from litemq.storage.state.delivery import PlacedRecord, Touch
 
-__all__ = ["PendingTotals", "is_timer"]
+__all__ = ["PendingTotals", "TimersBegun", "is_timer"]
+
+Longs = npt.NDArray[np.int64]
+
+
+class TimersBegun(NamedTuple):
+    """Records that wait from now on, many at a time, in the order of the log; none of them takes the place of another."""
+
+    log_offsets: Longs
+    dues: Longs
+    sizes: Longs
 
 
 def is_timer(record: PlacedRecord) -> bool:
@@ -37,6 +50,10 @@ class PendingTotals:
         if is_timer(record) and record.origin < 0:  # one with an origin takes the place of another
             return self._add(1, record.size)
         return []
+
+    def take(self, begun: TimersBegun) -> list[Touch]:
+        """Take in many records that begin to wait."""
+        return self._add(begun.sizes.size, int(begun.sizes.sum()))
 
     def _add(self, count: int, size: int) -> list[Touch]:
         self.count = max(0, self.count + count)

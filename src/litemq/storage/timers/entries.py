@@ -39,10 +39,10 @@ class Timer(NamedTuple):
     size: int
 
 
-def entries_of(rows: Sequence[tuple[int, int, int, int]]) -> Entries:
+def entries_of(rows: Sequence[tuple[int, int, int, int]] | npt.NDArray[np.int64]) -> Entries:
     """Entries of (due, pending, cause, size)."""
     entries = np.empty(len(rows), ENTRY)
-    if rows:
+    if len(rows):
         table = np.array(rows, np.int64)
         for number, name in enumerate(("due", "pending", "cause", "size")):
             entries[name] = table[:, number]

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control
 from litemq.storage.appending import Placed
-from litemq.storage.state.delivery import PlacedRecord
-from litemq.storage.state.timers import is_timer
+from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
+from litemq.storage.state.timers import TimersBegun, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.near import NearTimers
+from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
 from litemq.types import RecordKind
 
 __all__ = ["HeldTimers"]
@@ -32,8 +33,6 @@ _MOST_NEAR: Final = 500_000  # when so many are in memory, the next minute waits
 
 _APART_BEFORE_MS: Final = 6 * 3_600_000  # taking a day apart may take a while, and nobody must wait for it
 
-_Row = tuple[int, int, int, int]  # due, pending, cause, size
-
 
 class HeldTimers:
     """Any thread may call; whoever loads or writes behind does so one at a time, as a store's keeper does."""
@@ -43,7 +42,7 @@ class HeldTimers:
         self._files = files
         self._lock = threading.Lock()
         self._near = NearTimers(_FOREVER if files is None else 0)
-        self._waiting: dict[int, list[_Row]] = {}  # by minute: what is not in its file yet
+        self._unwritten = UnwrittenRows()  # what is not in its file yet
 
     @property
     def near_end(self) -> int:
@@ -52,8 +51,14 @@ class HeldTimers:
 
     # What records say ---------------------------------------------------------------------------------------------------------
 
-    def place(self, record: PlacedRecord) -> None:
-        """Take in a record that is no plain message."""
+    def place(self, event: PlacedEvent) -> None:
+        """Take in what records say that are no plain messages."""
+        if isinstance(event, TimersBegun):
+            self.begin_many(event)
+        elif isinstance(event, PlacedRecord):
+            self._place(event)
+
+    def _place(self, record: PlacedRecord) -> None:
         begins = is_timer(record)
         if record.kind is RecordKind.FIRED or (begins and record.origin >= 0):
             self.end(record.delay_time, record.origin, record.log_offset)
@@ -78,6 +83,15 @@ class HeldTimers:
                 self._near.begin(Timer(due, pending, size))
             self._note(due, pending, pending, size)
 
+    def begin_many(self, begun: TimersBegun) -> None:
+        """Many records wait, each until it is due."""
+        dues, pendings, sizes = begun.dues, begun.log_offsets, begun.sizes
+        with self._lock:
+            for number in np.flatnonzero(dues < self._near.end).tolist():
+                self._near.begin(Timer(int(dues[number]), int(pendings[number]), int(sizes[number])))
+            if self._files is not None:
+                self._unwritten.add_many(np.stack((dues, pendings, pendings, sizes), axis=1))
+
     def end(self, due: int, pending: int, cause: int) -> None:
         """The record at ``cause`` says that a pending one waits no longer."""
         with self._lock:
@@ -87,7 +101,7 @@ class HeldTimers:
 
     def _note(self, due: int, pending: int, cause: int, size: int) -> None:
         if self._files is not None:
-            self._waiting.setdefault(due // MINUTE_MS, []).append((due, pending, cause, size))
+            self._unwritten.add((due, pending, cause, size))
 
     # Firing -------------------------------------------------------------------------------------------------------------------
 
@@ -124,60 +138,64 @@ class HeldTimers:
             if minute is None or minute * MINUTE_MS >= until:
                 self._skip(until)
                 continue
-            stored = files.read(minute)
-            with self._lock:
-                new = entries_of(self._waiting.get(minute, ()))
-                live = live_timers(np.concatenate((stored, new)))
-                self._near.load(live, (minute + 1) * MINUTE_MS)
-                if not (live.size or new.size):
-                    files.drop(minute)
+            self._load_minute(files, minute)
         files.take_apart((until + _APART_BEFORE_MS) // MINUTE_MS)
+
+    def _load_minute(self, files: BucketFiles, minute: int) -> None:
+        """The next minute comes into memory. Sorting it may take a while, in which nobody has to wait."""
+        stored = files.read(minute)
+        with self._lock:
+            new = self._unwritten.between(minute, minute + 1)
+        live = live_timers(np.concatenate((stored, entries_of(new))))
+        with self._lock:
+            self._near.load(live, (minute + 1) * MINUTE_MS)
+            since = self._unwritten.between(minute, minute + 1)[len(new) :]
+            for due, pending, _, size in since.tolist():
+                if size:
+                    self._near.begin(Timer(due, pending, size))
+                else:
+                    self._near.finish(due, pending)
+            if not (live.size or new.size or since.size):
+                files.drop(minute)
 
     def _skip(self, until: int) -> None:
         """Nothing is due before ``until``, unless somebody has begun to wait just now."""
         with self._lock:
-            if not any(self._near.end <= minute * MINUTE_MS < until for minute in self._waiting):
+            upcoming = self._unwritten.first_from(self._near.end // MINUTE_MS)
+            if upcoming is None or upcoming * MINUTE_MS >= until:
                 self._near.end = -(-until // MINUTE_MS) * MINUTE_MS
 
     def _next_minute(self, minute: int) -> int | None:
         files = self._files
         with self._lock:
-            waiting = min((other for other in self._waiting if other >= minute), default=None)
+            unwritten = self._unwritten.first_from(minute)
         stored = None if files is None else files.first_from(minute)
-        return min((found for found in (waiting, stored) if found is not None), default=None)
+        return min((found for found in (unwritten, stored) if found is not None), default=None)
 
     def write_behind(self, below: int) -> None:
         """Put what records below a log offset have said into the files."""
         files = self._files
         if files is None:
             return
-        rows: list[_Row] = []
         with self._lock:
-            near_minute = self._near.end // MINUTE_MS
-            for minute, waiting in list(self._waiting.items()):
-                safe = _count_below(waiting, below)
-                if safe == len(waiting) and minute < near_minute and not self._near.has_any_of(minute):
-                    files.drop(minute)  # all of it has come and gone
-                    del self._waiting[minute]
-                elif safe:
-                    rows += waiting[:safe]
-                    self._waiting[minute] = waiting[safe:]
-                    if safe == len(waiting):
-                        del self._waiting[minute]
-        if rows:
+            rows = self._without_gone(files, self._unwritten.take_below(below))
+        if len(rows):
             try:
                 files.write(entries_of(rows))
             except BaseException:
-                self._put_back(rows)  # what is in a file by then does no harm there twice
+                with self._lock:
+                    self._unwritten.put_back(rows)  # what is in a file by then does no harm there twice
                 raise
 
-    def _put_back(self, rows: list[_Row]) -> None:
-        with self._lock:
-            again: dict[int, list[_Row]] = {}
-            for row in rows:
-                again.setdefault(row[0] // MINUTE_MS, []).append(row)
-            for minute, before in again.items():
-                self._waiting[minute] = before + self._waiting.get(minute, [])
+    def _without_gone(self, files: BucketFiles, rows: Rows) -> Rows:
+        """Some rows without those of minutes that have come and gone: their files go, too."""
+        near = self._near
+        minutes = rows[:, DUE] // MINUTE_MS
+        for minute in np.unique(minutes[minutes < near.end // MINUTE_MS]).tolist():
+            if not near.has_any_of(minute) and len(self._unwritten.between(minute, minute + 1)) == 0:
+                files.drop(minute)
+                rows, minutes = rows[minutes != minute], minutes[minutes != minute]
+        return rows
 
     def seal(self, applied: int) -> None:
         """What was written behind is safe."""
@@ -204,18 +222,13 @@ class HeldTimers:
         """What waits of a minute and those behind it in the same file, and the minute behind those."""
         behind, stored = (minute + 1, entries_of(())) if self._files is None else self._files.read_with(minute)
         with self._lock:
-            new = [row for other in range(minute, behind) for row in self._waiting.get(other, ())]
+            new = self._unwritten.between(minute, behind)
         return behind, live_timers(np.concatenate((stored, entries_of(new))))["pending"].astype(np.int64)
 
     def ended_meanwhile(self, dues: Iterable[int]) -> set[int]:
         """The timers with some due times that ended since the last writing behind, by their places in the log."""
-        minutes = {due // MINUTE_MS for due in dues}
+        minutes = np.unique(np.fromiter(dues, np.int64) // MINUTE_MS)
         with self._lock:
-            return {row[1] for minute in minutes for row in self._waiting.get(minute, ()) if row[3] == 0}
-
-
-def _count_below(rows: list[_Row], below: int) -> int:
-    """How many of some rows, which are in the order of their causes, were said by records below a log offset."""
-    if rows[-1][2] < below:
-        return len(rows)
-    return next(number for number, row in enumerate(rows) if row[2] >= below)
+            rows = self._unwritten.all()
+        ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
+        return set(ended[:, PENDING].tolist())

@@ -1,0 +1,32 @@
+"""``litemq bench suite time``: timers, as users meet them.
+
+A broker of its own for each measurement, started by the command that users type, its data below the temporary directory (``TMPDIR``); the load comes
+from this process, through the public client. Timers have bodies of 128 bytes, normal messages of 1 KiB.
+"""
+
+from __future__ import annotations
+
+from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.timers import TimersAtScale
+
+__all__ = ["figures"]
+
+
+def figures(scale: float) -> list[Figure]:
+    """What is promised of time; ``scale`` makes each measurement smaller."""
+    timers = TimersAtScale(scale)
+    return [
+        Figure("timer_insert", "timers for the next year, sent in batches, level disk", "timers/s", timers.insert_rate, at_least(100_000)),
+        Figure(
+            "timer_late_p50",
+            "10M pending, 5,000 due each second, 20,000 normal msg/s: late by",
+            "ms",
+            lambda: timers.last.late.p50_ms,
+            at_most(10),
+        ),
+        Figure("timer_late_p99", "99 of 100 of those by at most", "ms", lambda: timers.last.late.p99_ms, at_most(50)),
+        Figure("timer_late_max", "the latest of them", "ms", lambda: timers.last.late.max_ms),
+        Figure("beside_timers_p99", "normal messages meanwhile, from send to async for", "ms", lambda: timers.last.normal_p99_ms),
+        Figure("timer_memory", "resident memory of the broker, at most", "GB", lambda: timers.last.resident_bytes / 1e9, at_most(1.5)),
+        Figure("timer_disk", "files for each pending timer, its record included", "bytes", lambda: timers.last.stored_bytes_each),
+    ]

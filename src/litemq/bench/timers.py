@@ -1,0 +1,173 @@
+"""Very many timers: how fast they are taken, how punctually they come while everything else goes on, what they cost.
+
+Nothing may come early, by the clock of the broker that stored it; nothing may be missing, or come twice: either is an error, not a figure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import cycle, islice
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from litemq import AsyncClient, OutgoingMessage
+from litemq.bench.clusters import RunningBroker, running_broker
+from litemq.bench.load import LoadResult, measure_latency
+from litemq.errors import LiteMQError
+from litemq.net.event_loop import run
+
+__all__ = ["Punctuality", "TimerRun", "TimersAtScale"]
+
+_PENDING: Final = 10_000_000
+_DUE_PER_S: Final = 5_000
+_DUE_S: Final = 60.0
+_NORMAL_PER_S: Final = 20_000
+_BODY: Final = secrets.token_bytes(128)
+_TOPIC: Final = "reminders"
+_FLOW: Final = "flow"
+_AT_ONCE: Final = 20_000  # messages of one send_batch
+_DIFFERENT: Final = 100_000  # delays
+_CALLS: Final = 3  # of send_batch at a time
+_FARTHEST_DAYS: Final = 364.0
+_NEAREST_DAYS: Final = 0.1
+_QUIET_S: Final = 3.0  # between inserting and the first that is due
+_LATEST_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuality:
+    """How late timers came to whoever consumes them."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRun:
+    """What one run of everything saw."""
+
+    inserted_per_s: float
+    late: Punctuality
+    normal: LoadResult
+    resident_bytes: int
+    grown_bytes: int  # of resident memory, while the pending ones came
+    stored_bytes: int
+    pending: int
+
+    @property
+    def normal_p99_ms(self) -> float:
+        return (self.normal.latency_ms or {}).get(99.0, 0.0)
+
+    @property
+    def stored_bytes_each(self) -> float:
+        return self.stored_bytes / self.pending
+
+
+class TimersAtScale:
+    """Many timers pending for up to a year, some thousands due each second, and normal messages besides."""
+
+    def __init__(self, scale: float) -> None:
+        self._pending = max(5_000, int(_PENDING * scale))
+        self._seconds = max(1.0, _DUE_S * min(1.0, scale))
+        self._rate = max(500, int(_DUE_PER_S * min(1.0, scale * 10)))
+        self._normal = max(1_000, int(_NORMAL_PER_S * min(1.0, scale * 10)))
+        self.last: TimerRun
+
+    def insert_rate(self) -> float:
+        """Run everything once; gives how many timers a second were taken."""
+        with running_broker() as broker:
+            self.last = run(self._work(broker))
+        return self.last.inserted_per_s
+
+    async def _work(self, broker: RunningBroker) -> TimerRun:
+        async with AsyncClient(broker.url, buffer_bytes=256 << 20) as mq:
+            for topic in (_TOPIC, _FLOW):
+                await mq.admin.create_topic(topic, queues=4)
+            await mq.send(_TOPIC, b"first", delay=timedelta(days=_FARTHEST_DAYS))  # routes and connections are there from here on
+            before = broker.resident_bytes
+            far = _far()
+            began = time.perf_counter()
+            await _send(mq, islice(cycle(far), self._pending))
+            inserted = self._pending / (time.perf_counter() - began)
+            stored, resident = broker.stored_bytes, broker.resident_bytes
+            late, normal, most_resident = await self._fire(mq, broker)
+        return TimerRun(inserted, late, normal, max(resident, most_resident), resident - before, stored, self._pending)
+
+    async def _fire(self, mq: AsyncClient, broker: RunningBroker) -> tuple[Punctuality, LoadResult, int]:
+        """The timers of a minute, and how late they come while as much else flows as always."""
+        count = int(self._rate * self._seconds)
+        first_ms = int((time.time() + _QUIET_S + count / 50_000) * 1000)
+        await _send(mq, _near(count, first_ms, self._rate))
+        receiving = asyncio.create_task(_receive(broker.url, count))
+        normal = asyncio.create_task(
+            measure_latency(broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=_QUIET_S + self._seconds, durability="memory")
+        )
+        most = 0
+        try:
+            until = first_ms / 1000 + self._seconds + _LATEST_S
+            while not receiving.done() and time.time() < until:
+                most = max(most, broker.resident_bytes)
+                await asyncio.wait((receiving,), timeout=1.0)
+                if normal.done() and normal.exception() is not None:
+                    break
+            result = await normal
+            if not receiving.done():
+                raise LiteMQError(f"timers are missing {_LATEST_S:g} s after the last of {count} was due")
+            return await receiving, result, most
+        finally:
+            for task in (receiving, normal):
+                task.cancel()
+            await asyncio.gather(receiving, normal, return_exceptions=True)
+
+
+def _far() -> list[OutgoingMessage]:
+    """Timers that are due at any time of the next year, but not in the next hours. To be sent again and again: their delay begins each time."""
+    chance = Random(7)  # the same in each run
+    return [OutgoingMessage(_BODY, delay=86_400 * chance.uniform(_NEAREST_DAYS, _FARTHEST_DAYS)) for _ in range(_DIFFERENT)]
+
+
+def _near(count: int, first_ms: int, per_s: int) -> Iterator[OutgoingMessage]:
+    """Timers that are due one after another, so many a second: each knows its number and its time."""
+    for number in range(count):
+        due = first_ms + number * 1000 // per_s
+        mark = number.to_bytes(8, "big") + due.to_bytes(8, "big")
+        yield OutgoingMessage(mark + _BODY[len(mark) :], deliver_at=datetime.fromtimestamp(due / 1000, UTC))
+
+
+async def _send(mq: AsyncClient, messages: Iterator[OutgoingMessage]) -> None:
+    async def sender() -> None:
+        while batch := list(islice(messages, _AT_ONCE)):
+            await mq.send_batch(_TOPIC, batch)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(_CALLS):
+            tasks.create_task(sender())
+
+
+async def _receive(url: str, count: int) -> Punctuality:
+    """Take what comes until all have; each once, and none before its time."""
+    late = array("d")
+    missing = np.ones(count, np.bool_)
+    async with AsyncClient(url) as mq:
+        async for message in mq.reader(_TOPIC, follow=True):
+            now = time.time_ns() / 1e6
+            number, due = int.from_bytes(message.body[:8], "big"), int.from_bytes(message.body[8:16], "big")
+            if message.store_timestamp < due:
+                raise LiteMQError(f"timer {number} came {due - message.store_timestamp} ms before its time")
+            if not missing[number]:
+                raise LiteMQError(f"timer {number} came twice")
+            missing[number] = False
+            late.append(now - due)
+            if len(late) == count:
+                break
+    p50, p99 = np.percentile(np.frombuffer(late), (50.0, 99.0)).tolist()
+    return Punctuality(p50, p99, max(late))
