@@ -211,7 +211,9 @@ class Broker:
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
-        return self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due() + await self._cron.fire_due()
+        return (
+            self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due() + await self._cron.fire_due()
+        )
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""

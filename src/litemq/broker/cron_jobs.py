@@ -14,7 +14,18 @@ from litemq.format.record import encode_record
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, CatchUp, Overlap, Record, check_name
 
-__all__ = ["MAX_JOB_ID", "DueTicks", "checked", "due_at", "due_ticks", "next_tick", "schedule_of", "tick_id", "tick_record", "ticks_between"]
+__all__ = [
+    "MAX_JOB_ID",
+    "DueTicks",
+    "checked",
+    "due_at",
+    "due_ticks",
+    "next_tick",
+    "schedule_of",
+    "tick_id",
+    "tick_record",
+    "ticks_between",
+]
 
 MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
 JOB_PROPERTY: Final = "litemq-job"

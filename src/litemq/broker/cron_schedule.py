@@ -46,6 +46,7 @@ _ALIASES: Final = {
     "@hourly": "0 0 * * * *",
 }
 _BY_CHANCE: Final = re.compile(r"[hr](\(.*|/.*)?$")
+_ZERO: Final = re.compile(r"(?<![\d/])0+(?!\d)")
 _LAST_OF: Final = re.compile(r"(\w+)l$")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])")
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -73,7 +74,19 @@ class EverySchedule(NamedTuple):
 class CronSchedule:
     """The times of an expression in a time zone."""
 
-    __slots__ = ("_days_of_month", "_days_of_week", "_either", "_fixed", "_has_last", "_hours", "_minutes", "_months", "_nth", "_seconds", "_zone")
+    __slots__ = (
+        "_days_of_month",
+        "_days_of_week",
+        "_either",
+        "_fixed",
+        "_has_last",
+        "_hours",
+        "_minutes",
+        "_months",
+        "_nth",
+        "_seconds",
+        "_zone",
+    )
 
     def __init__(self, fields: list[_Field], zone: tzinfo | None) -> None:
         """``zone`` is ``None`` for UTC."""
@@ -127,9 +140,7 @@ class CronSchedule:
             return False
         if not self._nth:
             return True
-        return (number, (day.day + 6) // 7) in self._nth or (
-            (number, -1) in self._nth and day.day + 7 > monthrange(day.year, day.month)[1]
-        )
+        return (number, (day.day + 6) // 7) in self._nth or ((number, -1) in self._nth and day.day + 7 > monthrange(day.year, day.month)[1])
 
     def _time_from(self, second: int) -> int | None:
         """The first time of a day that is not before a second of it."""
@@ -221,6 +232,8 @@ class _Field(NamedTuple):
 def _field(place: int, text: str) -> _Field:
     if _BY_CHANCE.match(text) or (place == _DAY_OF_MONTH and "w" in text):
         raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[place]}: H, R and W are not taken, say which times are meant")
+    if place in (_DAY_OF_MONTH, _MONTH) and _ZERO.search(text):  # croniter takes it for a 1
+        raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[place]}: choose 1 … {_RANGES[place][-1]}")
     read = _with_sunday(text) if place == _DAY_OF_WEEK else text
     fields = ["*"] * 6
     fields[place] = read

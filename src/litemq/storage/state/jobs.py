@@ -28,7 +28,18 @@ Longs = npt.NDArray[np.int64]
 JOB_NUMBER_BITS: Final = 4  # of an origin's lowest three bits
 _STEP: Final = 8
 _COUNTS: Final = ("sent", "skipped", "missed", "failed")
-_TOLD: Final = ("through", "queued", *_COUNTS, "last_tick", "last_at", "topic_id", "queue_id", "queue_offset", "log_offset", "retry_topic_id")
+_TOLD: Final = (
+    "through",
+    "queued",
+    *_COUNTS,
+    "last_tick",
+    "last_at",
+    "topic_id",
+    "queue_id",
+    "queue_offset",
+    "log_offset",
+    "retry_topic_id",
+)
 _MOST: Final = 0xFFFFFFFF
 
 
