@@ -52,6 +52,14 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
+# The same for a minute while timers fire
+chaos-time seconds="60":
+    LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
+
+# Ten years of timers, each in a minute: inserts, cancels, retention, restarts, crashes and clocks that are set
+year timers="6000" years="10":
+    LITEMQ_YEAR_TIMERS={{timers}} LITEMQ_YEARS={{years}} {{bin}}/pytest -q -s tests/crash/test_year.py
+
 # Kill the archive, and a stream from topic to topic, so often each while a producer sends as fast as it can; and Spark's examples, twice
 chaos-spark kills="30":
     LITEMQ_CHAOS_KILLS={{kills}} {{bin}}/pytest -q -s tests/spark/test_exactly_once.py tests/spark/test_examples.py

@@ -57,10 +57,25 @@ from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
+from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction_backend import TransactionFact, TransactionState
+from litemq.client.transaction_listener import TransactionListener
+from litemq.client.transactions import Transactions
 from litemq.errors import LiteMQError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncJobs", "SyncMessage", "SyncReader", "SyncRedrive"]
+__all__ = [
+    "Admin",
+    "Client",
+    "SyncConsumer",
+    "SyncDeadLetters",
+    "SyncJobs",
+    "SyncMessage",
+    "SyncReader",
+    "SyncRedrive",
+    "SyncTransaction",
+    "SyncTransactions",
+]
 
 _FOR_EVER = 1e9
 '''
@@ -75,6 +90,8 @@ NAMES = {
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
     "Jobs": "SyncJobs",
+    "Transaction": "SyncTransaction",
+    "Transactions": "SyncTransactions",
 }
 
 INIT = """
@@ -103,6 +120,14 @@ ITERATION = """
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+"""
+
+ENDING = """
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._thread.run(self._wrapped.__aexit__(kind, error, traceback))
 """
 
 OPENING = """
@@ -152,6 +177,8 @@ BODIES = {
             self._thread.stop()""",
     "Client.ack_batch": """
         self._thread.run(self._wrapped.ack_batch([message._wrapped for message in messages]))  # noqa: SLF001""",
+    "Client.transaction_listener": """
+        self._thread.call(lambda: self._wrapped.transaction_listener({arguments}))""",
     "SyncConsumer.take": TAKE,
     "SyncReader.take": TAKE,
     "SyncConsumer.stop": STOP,
@@ -191,9 +218,21 @@ SOURCES = [
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
     Source("jobs.py", "Jobs"),
+    Source("transaction.py", "Transaction", (), ENDING),
+    Source("transactions.py", "Transactions"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
-WRAPPED_RESULTS = ("SyncConsumer", "SyncReader", "Admin", "SyncMessage", "SyncDeadLetters", "SyncJobs", "SyncRedrive")
+WRAPPED_RESULTS = (
+    "SyncConsumer",
+    "SyncReader",
+    "Admin",
+    "SyncMessage",
+    "SyncDeadLetters",
+    "SyncJobs",
+    "SyncRedrive",
+    "SyncTransaction",
+    "SyncTransactions",
+)
 
 
 def main() -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
+    from litemq.client.transaction import Transaction, TransactionReceipt
+    from litemq.client.transaction_backend import TransactionState
+    from litemq.client.transaction_listener import CheckedTransaction, Decision, PreparedMessage, TransactionListener
     from litemq.errors import LiteMQError
     from litemq.types import DeadReason
 
@@ -21,19 +24,26 @@ __version__ = "0.1.0"
 __all__ = [
     "AckPolicy",
     "AsyncClient",
+    "CheckedTransaction",
     "Client",
     "ClientConfig",
     "DeadLetter",
     "DeadReason",
+    "Decision",
     "FailureLimits",
     "LiteMQError",
     "Message",
     "Middleware",
     "OutgoingMessage",
     "Plugin",
+    "PreparedMessage",
     "Retry",
     "RetryPolicy",
     "SendReceipt",
+    "Transaction",
+    "TransactionListener",
+    "TransactionReceipt",
+    "TransactionState",
     "__version__",
 ]
 
@@ -54,6 +64,13 @@ _PLACES = {
     "Retry": "litemq.client.retry_policy",
     "RetryPolicy": "litemq.client.retry_policy",
     "SendReceipt": "litemq.client.messages",
+    "CheckedTransaction": "litemq.client.transaction_listener",
+    "Decision": "litemq.client.transaction_listener",
+    "PreparedMessage": "litemq.client.transaction_listener",
+    "Transaction": "litemq.client.transaction",
+    "TransactionListener": "litemq.client.transaction_listener",
+    "TransactionReceipt": "litemq.client.transaction",
+    "TransactionState": "litemq.client.transaction_backend",
 }
 
 

@@ -36,6 +36,8 @@ The tree (a test holds it equal to the classes below)::
     │   ├── BacklogFullError
     │   ├── GroupBusyError
     │   ├── TransactionRefusedError
+    │   ├── TransactionEndedError
+    │   ├── TransactionNotFoundError
     │   ├── JobNotFoundError
     │   └── JobExistsError
     └── ClientError
@@ -107,6 +109,8 @@ __all__ = [
     "StoreFailedError",
     "StoreLockedError",
     "TopicNotFoundError",
+    "TransactionEndedError",
+    "TransactionNotFoundError",
     "TransactionRefusedError",
     "UnsupportedFeatureError",
     "UnsupportedVersionError",
@@ -379,6 +383,18 @@ class TransactionRefusedError(BrokerError):
     """A transaction can be neither continued nor committed: it was decided or rolled back before, or records of it are missing. Write it anew."""
 
     code = 58
+
+
+class TransactionEndedError(BrokerError):
+    """A transaction has ended, and not as it was to end now. The message says how; what was decided first stands."""
+
+    code = 77
+
+
+class TransactionNotFoundError(BrokerError):
+    """No broker knows this transaction. It was never begun, or it ended so long ago that its outcome is forgotten."""
+
+    code = 78
 
 
 class JobNotFoundError(BrokerError):

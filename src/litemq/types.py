@@ -98,6 +98,7 @@ class DeadReason(IntEnum):
     QUEUE_FULL = 3
     CONSUME_ERROR = 4
     FILTERED = 5
+    UNDECIDED = 6  # a half whose transaction nobody decided
 
 
 class Archived(IntEnum):

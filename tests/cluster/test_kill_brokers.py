@@ -6,67 +6,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from litemq.net.event_loop import run
+from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn, until_ready
 from support.chaos_load import ChaosLoad, running
 from support.history import Outcome, problems
-from support.processes import ServerProcess
 
 SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
-BETWEEN_KILLS: Final = 3.0
 SETTLE: Final = 60.0
-
-
-@contextlib.contextmanager
-def cluster(directory: Path) -> Iterator[tuple[ServerProcess, dict[str, ServerProcess]]]:
-    """A NameServer with its defaults, and two brokers."""
-    with contextlib.ExitStack() as stack:
-        names = stack.enter_context(ServerProcess("nameserver", directory / "names.log", data_path=directory / "names"))
-        brokers = {
-            name: stack.enter_context(
-                ServerProcess(
-                    "broker",
-                    directory / f"{name}.log",
-                    broker_id=name,
-                    broker_name=name,
-                    nameserver=names.address,
-                    data_path=directory / name,
-                    file_size="64MiB",
-                )
-            )
-            for name in ("a", "b")
-        }
-        yield names, brokers
-
-
-async def kill_in_turn(brokers: dict[str, ServerProcess], seconds: float) -> int:
-    """One every few seconds, which is started again at once; gives how many were. One that is not back yet is waited for."""
-    until = time.monotonic() + seconds
-    kills = 0
-    names = sorted(brokers)
-    while time.monotonic() + BETWEEN_KILLS <= until:
-        await asyncio.sleep(BETWEEN_KILLS)
-        broker = brokers[names[kills % len(names)]]
-        await until_ready(broker)
-        broker.kill()
-        broker.start()
-        kills += 1
-    await until_ready(*brokers.values())
-    return kills
-
-
-async def until_ready(*servers: ServerProcess) -> None:
-    for server in servers:
-        while not server.is_ready:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 def report(title: str, load: ChaosLoad, **more: str) -> None:

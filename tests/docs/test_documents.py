@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from support.commands import running, up
+from support.commands import environment_of_commands, running, up
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
@@ -55,10 +55,18 @@ def _cluster(document: Path, folder: Path) -> Iterator[dict[str, str]]:
         yield {}
 
 
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("LITEMQ_")}
+
+
+def _environment() -> dict[str, str]:
+    return environment_of_commands(_settings())
+
+
 def _check(document: Path, program: str) -> None:
     expected = re.findall(r"print\(.*\)\n?(?:  )?# (.*)", program)
     assert len(expected) == program.count("print(")
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", program], env=_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == expected
     if document.parent.name == "howto":
@@ -77,13 +85,12 @@ def _run_block(block: str, stack: contextlib.ExitStack) -> None:
         if line.startswith("$ litemq ") and line != "$ litemq up":
             words = shlex.split(line.removeprefix("$ "))
             if words[1] == "worker":
-                settings = {name: value for name, value in os.environ.items() if name.startswith("LITEMQ_")}
-                worker = stack.enter_context(running(*words[1:], cwd=Path.cwd(), environment=settings))
+                worker = stack.enter_context(running(*words[1:], cwd=Path.cwd(), environment=_settings()))
                 worker.wait_for(following)
                 stack.callback(worker.stop)
             else:
                 command = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
-                result = subprocess.run(command, capture_output=True, text=True, check=True)
+                result = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
                 assert result.stdout
                 if not following.startswith("$ "):
                     assert result.stdout.splitlines()[0] == following

@@ -64,8 +64,8 @@ class Kill(NamedTuple):
 # The first ones are what CI does.
 ARCHIVE_KILLS: Final = (
     Kill("between the table's commit and Spark's", point=f"{_DELTA}.append!@2"),
-    Kill("a Python worker", kind="worker"),
     Kill("while files are joined, before the commit", point=f"{_DELTA}.replace@1"),
+    Kill("a Python worker", kind="worker"),
     Kill("everything at once"),
     Kill("before the table's commit", point=f"{_DELTA}.append@3"),
     Kill("when joined files are committed", point=f"{_DELTA}.replace!@1"),

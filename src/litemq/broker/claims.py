@@ -6,7 +6,7 @@ A request of one record is looked at by itself; those of a busy turn all at once
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -21,7 +21,17 @@ from litemq.format.scan import ScanStop, scan
 from litemq.format.stretches import stretches_of_batch
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
 
-__all__ = ["ONLY_DEFAULT", "Claims", "HalfClaims", "Together", "claims_of", "claims_of_halves", "claims_together", "priorities_of"]
+__all__ = [
+    "ONLY_DEFAULT",
+    "Claims",
+    "HalfClaims",
+    "Together",
+    "check_halves",
+    "claims_of",
+    "claims_of_halves",
+    "claims_together",
+    "priorities_of",
+]
 
 # What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
 # flags, type, priority and reliability.
@@ -124,12 +134,31 @@ def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims
     return HalfClaims(found.starts, int(header["delay_time"].max()))
 
 
+def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], priorities_of_queue: Callable[[int], range]) -> None:
+    """Raises where halves of producers do not fit to their queues, or ask for what halves cannot have."""
+    header = columns.header
+    if (header["type"] != MessageType.TRANSACTION).any() or header["producer_id"].any():
+        raise InvalidArgumentError(
+            "a half has the type of transactions, and no producer id: its transaction and its number there tell it apart"
+        )
+    levels = header["reliability"]
+    if (levels == Durability.NONE).any():
+        raise InvalidArgumentError("durability 'none' in a transaction: nobody would know whether it is whole. Choose 'memory' or 'disk'")
+    _check_features(MessageType.NORMAL, int(levels.max()))
+    for queue_id in set(queue_ids.tolist()):
+        priorities = header["priority"][queue_ids == queue_id]
+        for priority in (int(priorities.min()), int(priorities.max())):
+            _check_priority(priority, priorities_of_queue(queue_id))
+
+
 def _check_features(kind: int, level: int) -> None:
     """What this version does not do yet is refused, not ignored."""
     if level == Durability.REPLICAS:
         raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
     if kind not in _PLAIN_TYPES:
-        raise UnsupportedFeatureError("transactions and broadcasts are not there yet: send a normal message")
+        raise UnsupportedFeatureError(
+            "this is a transaction's message, or a broadcast's: begin a transaction, and send a normal message to a topic that is read by all"
+        )
 
 
 def _claims_of_many(batch: bytes, priorities: range) -> Claims:

@@ -56,6 +56,7 @@ class BrokerLimits:
     half_lifetime_ms: int = 24 * 3_600_000
     max_half_bytes: int = 64 << 30
     max_transactions: int = 100_000
+    max_transaction_messages: int = 1_000  # of one producer's transaction
     max_half_runs: int = 1_000_000  # what one request brings is mostly one
     max_winners: int = 50_000  # of one batch
     max_plan_bytes: int = 1 << 20  # what is kept with a decision
@@ -63,6 +64,12 @@ class BrokerLimits:
 
     # Jobs: each is some hundred bytes of memory, and its body.
     max_jobs: int = 5_000_000
+
+    # Transactions that their producer does not decide: it is asked, for the first time after a while, then again and again, so often at most.
+    check_after_ms: int = 60_000
+    check_every_ms: int = 60_000
+    max_checks: int = 15
+    max_check_pollers: int = 10_000  # producers that wait to be asked
 
     def __post_init__(self) -> None:
         if self.trace not in ("off", "sampled", "all"):

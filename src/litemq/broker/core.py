@@ -106,11 +106,21 @@ class Broker:
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
-        self._transactions = Transactions(
-            store, clock, self._limits, quotas, backlog, self.alarms, self._topic, self._grown, self._timers.held
-        )
         self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
         self._tasks: set[asyncio.Task[None]] = set()
+        self._transactions = Transactions(
+            store,
+            clock,
+            self._limits,
+            quotas,
+            backlog,
+            self.alarms,
+            self._topic,
+            self._grown,
+            self._timers.held,
+            self._lookups,
+            self._in_background,
+        )
         letters = Letters(store)
         self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
@@ -207,6 +217,7 @@ class Broker:
         self._sending.gone(caller)
         self._pulling.gone(caller)
         self._leasing.gone(caller)
+        self._transactions.gone(caller)
         self.groups.gone(caller)
 
     async def fire_due(self) -> int:

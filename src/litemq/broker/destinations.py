@@ -11,6 +11,7 @@ from litemq.format.crc import crc32c
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record
 from litemq.storage.state import TopicFacts
+from litemq.storage.state.facts import HALF_TOPIC_ID
 from litemq.storage.store import Store
 from litemq.types import Stamp
 
@@ -53,7 +54,7 @@ class Destinations:
         for _ in range(_MOST_STEPS):
             if stamp is None:
                 break
-            if self._is_of(topic, stamp.topic_id):
+            if self._is_of(topic, stamp.topic_id) or stamp.topic_id == HALF_TOPIC_ID:  # a half stands under its destination's number
                 return stamp.queue_id
             stamp = self._before(stamp)
         topic_id, _, rest = letter.story.place.partition("/")

@@ -1,58 +1,32 @@
-"""Transactions: halves that nobody sees, the decision which of them count, and the copies that make messages of those.
+"""Transactions: halves that nobody sees, the decision whether they count, and the messages that they become.
 
-Here they are written by jobs. Each try of a task is a transaction of its own, so that nothing has to be told apart within one; the job's driver
-names those that count. The decision is one record. The copies follow behind it, a few MiB at a time, whoever asks for what meanwhile; after a
-restart they go on where they ended, because each half that was copied says so by its copy.
+Producers and jobs have them. A producer sends its halves, does what it does elsewhere, and says commit or rollback; where it says nothing, it is
+asked. The halves of both stand in one topic, and become messages in the same way.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import Final
-
-from google.protobuf.message import Message
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 
 from litemq.broker.alarms import Alarms
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
-from litemq.broker.claims import claims_of_halves, priorities_of
+from litemq.broker.check_back import CheckBack
 from litemq.broker.config import BrokerLimits
 from litemq.broker.copying import Copying
-from litemq.broker.parsing import parse
+from litemq.broker.endings import Endings
+from litemq.broker.half_room import HalfRoom
+from litemq.broker.half_sending import HalfSending
 from litemq.broker.quotas import Quotas
+from litemq.broker.sinks import SinkTransactions
+from litemq.broker.transaction_requests import TransactionRequests
 from litemq.clock import Clock
-from litemq.errors import (
-    DiskFullError,
-    InvalidArgumentError,
-    LiteMQError,
-    OverloadedError,
-    TransactionRefusedError,
-)
 from litemq.net.frame import Frame
-from litemq.proto.wire_pb2 import (
-    AbortSinkRequest,
-    Attempt,
-    CommitSinkRequest,
-    DescribeSinkRequest,
-    Empty,
-    Opcode,
-    SendHalvesAnswer,
-    SendHalvesRequest,
-    SinkAnswer,
-)
-from litemq.storage.half_batches import check_first, rollbacks_of
-from litemq.storage.state import QueueKey, State, TopicFacts
-from litemq.storage.state.halves import Halves, sink_transaction
+from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.store import Store
-from litemq.types import MOST_DELAY_MS, is_system_name
 
 __all__ = ["Transactions"]
-
-_RETRY_AFTER_MS: Final = 20
-_CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
-_LARGEST: Final = (1 << 63) - 1
-_LOG = logging.getLogger(__name__)
 
 
 class Transactions:
@@ -69,193 +43,35 @@ class Transactions:
         topic: Callable[[str], TopicFacts],
         grown: Callable[[list[QueueKey], int], None],
         held: Callable[[], None],
+        lookups: Executor,
+        in_background: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some may wait for their time."""
-        self._store = store
-        self._clock = clock
-        self._limits = limits
-        self._quotas = quotas
-        self._backlog = backlog
-        self._alarms = alarms
-        self._topic = topic
         self._copying = Copying(store, clock, alarms, grown, held)
-        self._watched: set[tuple[str, int]] = set()  # batches for which an alarm is set
-        for query, batch in self._halves.batches():
-            self._watch(query, batch)
+        room = HalfRoom(store, clock, limits, backlog)
+        self._sinks = SinkTransactions(store, clock, limits, quotas, room, alarms, topic, self._copying)
+        self._check_back = CheckBack(store, clock, limits, alarms, lookups, in_background)
+        sending = HalfSending(store, limits, quotas, room, topic, self._check_back.watch)
+        endings = Endings(store, clock, self._copying, grown, held, self._check_back.said)
+        requests = TransactionRequests(store, self._check_back, lookups, in_background)
         self._copying.begin()
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.SEND_HALVES: self._send,
-            Opcode.COMMIT_SINK: self._commit,
-            Opcode.ABORT_SINK: self._abort,
-            Opcode.DESCRIBE_SINK: self._describe,
+            **self._sinks.handlers,
+            **sending.handlers,
+            **endings.handlers,
+            **self._check_back.handlers,
+            **requests.handlers,
         }
-
-    @property
-    def _halves(self) -> Halves:
-        return self._store.state.delivery.halves
 
     async def copy_decided(self) -> int:
         """Copy all that is decided, instead of behind everybody's back; returns how many messages that were."""
         return await self._copying.copy_all()
 
+    def gone(self, caller: Caller) -> None:
+        """A caller's connection has ended: it cannot be asked."""
+        self._check_back.gone(caller)
+
     def close(self) -> None:
         """What is decided is copied by whoever opens the store next."""
+        self._check_back.close()
         self._copying.close()
-
-    # Halves -------------------------------------------------------------------------------------------------------------------
-
-    def _send(self, caller: Caller, frame: Frame) -> None:
-        request = parse(SendHalvesRequest, frame[3])
-        attempt, first = request.attempt, request.first
-        self._check_batch(attempt.query, attempt.batch)
-        topic = self._topic(request.topic)
-        if is_system_name(topic.name):
-            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
-        if request.queue_id >= topic.queues:
-            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
-        self._check_open(attempt)
-        records = memoryview(frame[4])
-        claims = claims_of_halves(records, priorities_of(request.queue_id, has_priorities=topic.has_priorities))
-        key = QueueKey(topic.topic_id, request.queue_id)
-        transaction = sink_transaction(attempt.query, attempt.batch, attempt.partition, attempt.attempt)
-        sent = self._halves.sent(transaction, key)
-        if first > sent:
-            check_first(self._store.state, transaction, key, first)
-        count = int(claims.starts.size)
-        if first + count > sent:
-            records = records[int(claims.starts[sent - first]) :]  # those before it came with an earlier try of the request
-            self._check_room(topic, key, transaction, len(records), claims.due)
-            if self._quotas.is_on:
-                self._quotas.take(caller.client_id, first + count - sent, len(records))
-            self._store.append_halves(bytearray(records), topic.topic_id, request.queue_id, transaction, sent)
-            self._watch(attempt.query, attempt.batch)
-        self._answer(caller, frame, SendHalvesAnswer(next=self._halves.sent(transaction, key)))
-
-    def _check_open(self, attempt: Attempt) -> None:
-        """A batch that is decided takes nothing more, and neither do those before it."""
-        committed = self._store.state.delivery.sinks.committed(attempt.query)
-        if attempt.batch <= committed:
-            raise TransactionRefusedError(
-                f"batch {attempt.batch} of {attempt.query!r} takes no more records: batch {committed} is decided. This try comes too late"
-            )
-
-    def _check_room(self, topic: TopicFacts, key: QueueKey, transaction: str, size: int, due: int) -> None:
-        self._backlog.check(topic, key.queue_id)
-        halves, store = self._halves, self._store
-        if halves.get(transaction) is None and len(halves) >= self._limits.max_transactions:
-            raise OverloadedError(f"{len(halves)} transactions are open (max_transactions): send again when some are decided", 1000)
-        if halves.runs >= self._limits.max_half_runs:
-            raise OverloadedError(f"{halves.runs} runs of records wait for a decision (max_half_runs): send more records a request", 1000)
-        if halves.bytes + size > self._limits.max_half_bytes:
-            raise DiskFullError(f"{halves.bytes} bytes wait for a decision (max_half_bytes): send again when some are decided")
-        if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
-            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
-        if due and size > store.timer_room:
-            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
-        unconfirmed = store.log_end - store.confirm_offset
-        if unconfirmed and unconfirmed + size > self._limits.max_unconfirmed_bytes // 2:
-            raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
-
-    # Decisions ----------------------------------------------------------------------------------------------------------------
-
-    def _commit(self, caller: Caller, frame: Frame) -> None:
-        request = parse(CommitSinkRequest, frame[3])
-        query, batch, winners = request.query, request.batch, request.winners
-        self._check_batch(query, batch)
-        if len(winners) > self._limits.max_winners:
-            raise InvalidArgumentError(f"{len(winners)} tasks in one batch: choose {self._limits.max_winners} at most (max_winners)")
-        if len(request.plan) > self._limits.max_plan_bytes:
-            raise InvalidArgumentError(
-                f"a plan of {len(request.plan)} bytes: at most {self._limits.max_plan_bytes} are kept (max_plan_bytes). Write with fewer tasks"
-            )
-        if len({winner.partition for winner in winners}) != len(winners):
-            raise InvalidArgumentError("a partition is named twice: one try of each counts")
-
-        def decide(state: State) -> dict[tuple[int, int], str]:
-            names: dict[tuple[int, int], str] = {}
-            for winner in winners:
-                name = sink_transaction(query, batch, winner.partition, winner.attempt)
-                known = state.delivery.halves.get(name)
-                count = 0 if known is None else known.count
-                if count != winner.count:
-                    raise TransactionRefusedError(
-                        f"transaction {name!r} has {count} records here, and was to have {winner.count}: nothing is committed. If there are fewer, "
-                        f"they were rolled back, because the batch was aborted, nobody decided it in time, or retention took them. Write it anew"
-                    )
-                names[winner.partition, winner.attempt] = name
-            return names
-
-        if batch > self._store.state.delivery.sinks.committed(query):
-            self._store.commit_sink(query, batch, decide, request.plan)
-            self._copying.begin()
-        self._answer(caller, frame, self._told(query))
-
-    def _abort(self, caller: Caller, frame: Frame) -> None:
-        request = parse(AbortSinkRequest, frame[3])
-        self._check_batch(request.query, request.batch)
-        self._roll_back(request.query, request.batch, f"batch {request.batch} of {request.query!r} was aborted")
-        self._answer(caller, frame, Empty())
-
-    def _roll_back(self, query: str, batch: int, reason: str) -> None:
-        for control in rollbacks_of(self._halves.undecided(query, batch, first=batch), reason):
-            self._store.append_control(control)
-
-    def _describe(self, caller: Caller, frame: Frame) -> None:
-        self._answer(caller, frame, self._told(parse(DescribeSinkRequest, frame[3]).query))
-
-    def _told(self, query: str) -> SinkAnswer:
-        sinks = self._store.state.delivery.sinks
-        answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
-        for _, _, known in self._halves.of_query(query):
-            if known.number:
-                answer.waiting += known.count - known.copied
-            else:
-                answer.undecided += known.count
-        return answer
-
-    def _check_batch(self, query: str, batch: int) -> None:
-        size = len(query.encode())
-        if not 1 <= size <= self._limits.max_query_bytes or not query.isprintable():
-            raise InvalidArgumentError(f"a query's name of {size} bytes: choose 1 … {self._limits.max_query_bytes} that can be printed")
-        if not 0 <= batch < _LARGEST:
-            raise InvalidArgumentError(f"batch {batch}: choose 0 or more")
-
-    # What nobody decides ------------------------------------------------------------------------------------------------------
-
-    def _watch(self, query: str, batch: int) -> None:
-        if (query, batch) in self._watched:
-            return
-        latest = self._latest(query, batch)
-        if latest is not None:
-            self._watched.add((query, batch))
-            self._alarms.at(latest + self._limits.half_lifetime_ms, self._ring, (query, batch))
-
-    def _latest(self, query: str, batch: int) -> int | None:
-        """When the latest half of a batch came that is not decided."""
-        return max((known.latest_at for of, _, known in self._halves.of_query(query) if of == batch and not known.number), default=None)
-
-    def _ring(self, batches: list[tuple[str, int]]) -> None:
-        self._watched.difference_update(batches)
-        for query, batch in batches:
-            latest = self._latest(query, batch)
-            if latest is None:
-                continue
-            if latest + self._limits.half_lifetime_ms <= self._clock.wall_ms():
-                hours = self._limits.half_lifetime_ms / 3_600_000
-                _LOG.warning("batch %d of %r was not decided for %g hours, and is rolled back", batch, query, hours)
-                self._roll_back(query, batch, f"nobody decided batch {batch} of {query!r} for {hours:g} hours")
-            else:
-                self._watch(query, batch)
-
-    # Answers ------------------------------------------------------------------------------------------------------------------
-
-    def _answer(self, caller: Caller, frame: Frame, answer: Message) -> None:
-        """Answer once everything that is known so far is safe."""
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, answer.SerializeToString())
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(self._store.log_end, confirmed)

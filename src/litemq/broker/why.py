@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from litemq.format.transactions import is_producers
 from litemq.types import DeadReason
 
 __all__ = ["Answer", "Burial", "Delivery", "Facts", "Half", "Verdict", "reason"]
@@ -152,7 +153,9 @@ def _is_half(facts: Facts) -> Answer | None:
         return Answer(
             Verdict.UNDECIDED,
             f"not consumed because its transaction, {half.transaction!r}, is not decided: nobody sees its messages until it is committed",
-            "look at whether the job that wrote it is still running; what nobody decides is rolled back after `transactions.half_lifetime`",
+            f"`litemq tx show {half.transaction}` says who was asked for its outcome; `litemq tx commit` or `rollback` decides it"
+            if is_producers(half.transaction)
+            else "look at whether the job that wrote it is still running; what nobody decides is rolled back after `transactions.half_lifetime`",
         )
     return Answer(
         Verdict.ROLLED_BACK,
@@ -172,6 +175,7 @@ def _is_dead(facts: Facts) -> Answer | None:
         DeadReason.QUEUE_FULL: "the queue was full",
         DeadReason.CONSUME_ERROR: "a consumer rejected it",
         DeadReason.FILTERED: "the filter rejected it",
+        DeadReason.UNDECIDED: "nobody decided its transaction",
     }[burial.reason]
     error = f": {burial.error}" if burial.error else ""
     if burial.is_there:

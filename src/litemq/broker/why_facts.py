@@ -22,7 +22,7 @@ from litemq.format.record import encode_record
 from litemq.format.view import RecordView
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.storage.store import Store
-from litemq.types import RecordKind, Stamp, StoredRecord, is_system_name
+from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name
 
 __all__ = ["Gathered", "Gatherer"]
 
@@ -203,7 +203,7 @@ class Gatherer:
         for copy in reversed(copies):
             if copy.stamp.kind is RecordKind.DEAD:
                 story = story_of(copy.stored.record.properties)
-                if story.group in ("", group):
+                if story.group in ("", group) or story.reason is DeadReason.UNDECIDED:  # then the group is that of its producers
                     there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
                     return Burial(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
         return None

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     QUEUE_FULL = "queue-full"
     CONSUME_ERROR = "consume-error"
     FILTERED = "filtered"
+    UNDECIDED = "undecided"
 
 
 Name = Annotated[

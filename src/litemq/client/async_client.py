@@ -28,12 +28,13 @@ from litemq.client.config import (
 from litemq.client.consumer import Consumer
 from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
+from litemq.client.half_messages import HalfMessages
 from litemq.client.jobs import Jobs
 from litemq.client.lease import lease_terms
 from litemq.client.lease_consumer import LeaseConsumer
 from litemq.client.leases import Leases
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
-from litemq.client.middleware import Middleware, around_sending
+from litemq.client.middleware import Middleware, Publish, around_sending
 from litemq.client.ordered import MAX_HELD, OrderedConsumer
 from litemq.client.reader import Reader, Start
 from litemq.client.receiver import Receiver
@@ -43,6 +44,9 @@ from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
 from litemq.client.terms import PLAIN, Terms, terms_of
 from litemq.client.times import seconds
+from litemq.client.transaction import Transaction, TransactionReceipt, check_properties
+from litemq.client.transaction_listener import Answering, Decision, PreparedMessage, TransactionListener, decided
+from litemq.client.transactions import Transactions
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
@@ -143,6 +147,8 @@ class AsyncClient(AsyncApp):
         self._engine: Backend | None = None
         self._feeds: list[Feed] = []
         self._leases: Leases | None = None
+        self._halves: HalfMessages | None = None
+        self._answering: dict[str, Answering] = {}
         self._receivers: dict[tuple[str, str, LeaseTerms, Handling], Receiver] = {}
         self._seen = False  # by layers or plug-ins, whatever is sent
         self._codec = _CODECS[compression_type]
@@ -178,10 +184,12 @@ class AsyncClient(AsyncApp):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 closing = [*(feed.close() for feed in self._feeds), *(receiver.close() for receiver in self._receivers.values())]
+                closing += [answering.close() for answering in self._answering.values()]
                 await asyncio.gather(*closing, return_exceptions=True)
                 if self._leases is not None:
                     await self._leases.close()
-        self._engine = self._leases = None
+        self._engine = self._leases = self._halves = None
+        self._answering.clear()
         self._feeds.clear()
         self._receivers.clear()
         await engine.close(max(0.0, until - asyncio.get_running_loop().time()))
@@ -341,6 +349,18 @@ class AsyncClient(AsyncApp):
 
         return await around_sending(self._layers, post)(topic, message)
 
+    def _through(self, post: Publish) -> Publish:
+        """What sends a message, with the layers around it, where there are any."""
+        if not self._seen:
+            return post
+
+        async def told(topic: str, message: OutgoingMessage) -> SendReceipt:
+            receipt = await post(topic, message)
+            self._plugins.produced(topic, message, receipt)
+            return receipt
+
+        return around_sending(self._layers, told)
+
     async def flush(self) -> None:
         """Wait until everything that was sent before is stored or has failed."""
         await self._opened().flush()
@@ -384,6 +404,102 @@ class AsyncClient(AsyncApp):
         """Choose how the bodies of a topic are written and read."""
         self._serializers.choose(check_name(topic), serializer)
         self._plain = False
+
+    # Transactions -------------------------------------------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        durability: DurabilityName | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> Transaction:
+        """``async with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
+
+        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
+        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most.
+        """
+        engine = self._opened()
+        check_name(topic)
+        check_name(group_id, "group")
+        if self._halves is None:
+            self._halves = HalfMessages(engine.transactions, self.config, self._serializers)
+        properties = check_properties(check_after, max_checks)
+        return Transaction(engine.transactions, self._halves, topic, group_id, durability, properties, self._through, engine.wall_ms)
+
+    async def send_transaction(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        group_id: str,
+        tags: str | Sequence[str] = (),
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str = "",
+        durability: DurabilityName | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | None = None,
+        ttl: float | timedelta | None = None,
+        priority: int | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> TransactionReceipt:
+        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
+        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+        transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
+        receipt = await transaction.send_message(message)
+        return TransactionReceipt(transaction.id, topic, receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
+
+    async def execute_transaction(
+        self,
+        topic: str,
+        message: OutgoingMessage | bytes | str,
+        arg: Any = None,
+        *,
+        group_id: str,
+        durability: DurabilityName | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> TransactionReceipt:
+        """Send a message, have the group's listener ``execute`` what it is about, and end the transaction as that says."""
+        answering = self._answering.get(group_id)
+        if answering is None:
+            raise InvalidArgumentError(f"group {group_id!r} has no listener here: mq.transaction_listener({group_id!r}, listener) first")
+        outgoing = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
+        transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
+        receipt = await transaction.send_message(outgoing)
+        prepared = PreparedMessage(topic, outgoing, receipt.message_id, transaction.id)
+        decision = await decided(answering.listener.execute, prepared, arg)
+        if decision is Decision.COMMIT:
+            await transaction.commit()
+        elif decision is Decision.ROLLBACK:
+            await transaction.rollback()
+        place = (receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
+        return TransactionReceipt(transaction.id, topic, *place, transaction.state)
+
+    async def commit(self, transaction_id: str) -> None:
+        """Let everybody see a transaction's messages. Saying it again does no harm; what was decided first stands."""
+        await self.transactions.commit(transaction_id)
+
+    async def rollback(self, transaction_id: str) -> None:
+        """Nobody will see a transaction's messages."""
+        await self.transactions.rollback(transaction_id)
+
+    def transaction_listener(self, group_id: str, listener: TransactionListener) -> None:
+        """Have a listener answer for a group's transactions, whoever began them, while this client is open."""
+        engine = self._opened()
+        if check_name(group_id, "group") in self._answering:
+            raise InvalidArgumentError(f"group {group_id!r} has a listener here already")
+        self._answering[group_id] = Answering(engine.transactions, group_id, listener, self.config, self._serializers)
+
+    @property
+    def transactions(self) -> Transactions:
+        """Those that wait for their outcome, and those that have ended not long ago."""
+        engine = self._opened()
+        return Transactions(engine.transactions, self.config, self._serializers, engine.wall_ms)
 
     # Receiving ----------------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_settings import TopicChanges, TopicSettings
+from litemq.client.transaction_backend import TransactionBackend
 from litemq.types import BodyCodec, Durability
 
 if TYPE_CHECKING:
@@ -297,6 +298,11 @@ class Backend(Protocol):
     @property
     def jobs(self) -> JobBackend:
         """What sends messages by itself."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionBackend:
+        """What waits for its outcome."""
         ...
 
     @property

@@ -38,10 +38,25 @@ from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
 from litemq.client.serializers import Serializer
+from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction_backend import TransactionFact, TransactionState
+from litemq.client.transaction_listener import TransactionListener
+from litemq.client.transactions import Transactions
 from litemq.errors import LiteMQError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
-__all__ = ["Admin", "Client", "SyncConsumer", "SyncDeadLetters", "SyncJobs", "SyncMessage", "SyncReader", "SyncRedrive"]
+__all__ = [
+    "Admin",
+    "Client",
+    "SyncConsumer",
+    "SyncDeadLetters",
+    "SyncJobs",
+    "SyncMessage",
+    "SyncReader",
+    "SyncRedrive",
+    "SyncTransaction",
+    "SyncTransactions",
+]
 
 _FOR_EVER = 1e9
 
@@ -667,6 +682,113 @@ class SyncJobs:
         return self._thread.run(self._wrapped.import_(jobs, dry_run=dry_run))
 
 
+class SyncTransaction:
+    """``with mq.transaction("orders", group_id="shop") as tx:`` commits when the block ends, and rolls back when it raises."""
+
+    def __init__(self, wrapped: Transaction, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._thread.run(self._wrapped.__aexit__(kind, error, traceback))
+
+    @property
+    def id(self) -> str:
+        """What names it, on any client: write it down with what else is decided, so that whoever is asked for the outcome finds it."""
+        return self._wrapped.id
+
+    @property
+    def state(self) -> TransactionState:
+        """How it ended, as far as this client knows."""
+        return self._wrapped.state
+
+    def send(
+        self,
+        body: Any,
+        *,
+        topic: str | None = None,
+        tags: str | Sequence[str] = (),
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str = "",
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | None = None,
+        ttl: float | timedelta | None = None,
+        priority: int | None = None,
+    ) -> SendReceipt:
+        """Send a message that nobody sees until the transaction is committed; another ``topic`` is one that the same broker has.
+
+        A delay counts from the commit on where it is over by then."""
+        return self._thread.run(
+            self._wrapped.send(
+                body,
+                topic=topic,
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                ordering_key=ordering_key,
+                delay=delay,
+                deliver_at=deliver_at,
+                ttl=ttl,
+                priority=priority,
+            )
+        )
+
+    def send_message(self, message: OutgoingMessage, *, topic: str | None = None) -> SendReceipt:
+        """The same with a message that has its options with it."""
+        return self._thread.run(self._wrapped.send_message(message, topic=topic))
+
+    def commit(self) -> None:
+        """Let everybody see its messages. Saying it twice does no harm."""
+        self._thread.run(self._wrapped.commit())
+
+    def rollback(self) -> None:
+        """Nobody will see its messages."""
+        self._thread.run(self._wrapped.rollback())
+
+
+class SyncTransactions:
+    """``mq.transactions``: those that wait for their outcome, and those that have ended not long ago."""
+
+    def __init__(self, wrapped: Transactions, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def select(
+        self,
+        *,
+        group_id: str = "",
+        topic: str = "",
+        state: TransactionState | str | None = None,
+        older_than: float | timedelta = 0,
+        include_sinks: bool = False,
+        most: int = 1000,
+    ) -> list[TransactionFact]:
+        """Transactions that have not ended, or those in a state; ``include_sinks``: also those of jobs that write by Spark."""
+        return self._thread.run(
+            self._wrapped.select(group_id=group_id, topic=topic, state=state, older_than=older_than, include_sinks=include_sinks, most=most)
+        )
+
+    def get(self, transaction_id: str) -> TransactionFact:
+        """One transaction; its state says where its broker does not know it."""
+        return self._thread.run(self._wrapped.get(transaction_id))
+
+    def messages(self, transaction_id: str) -> list[SyncMessage]:
+        """The messages of a transaction that is not decided, as far as they fit into one answer."""
+        return [SyncMessage(message, self._thread) for message in self._thread.run(self._wrapped.messages(transaction_id))]
+
+    def commit(self, transaction_id: str) -> None:
+        """Let everybody see a transaction's messages."""
+        self._thread.run(self._wrapped.commit(transaction_id))
+
+    def rollback(self, transaction_id: str) -> None:
+        """Nobody will see a transaction's messages."""
+        self._thread.run(self._wrapped.rollback(transaction_id))
+
+
 class Client(SyncApp):
     """``with Client("litemq://127.0.0.1:9876") as mq:`` sends and receives. One client serves a whole program."""
 
@@ -853,6 +975,101 @@ class Client(SyncApp):
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Choose how the bodies of a topic are written and read."""
         self._wrapped.serializer(topic, serializer)
+
+    def transaction(
+        self,
+        topic: str,
+        *,
+        group_id: str,
+        durability: DurabilityName | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> SyncTransaction:
+        """``with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
+
+        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
+        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most."""
+        return SyncTransaction(
+            self._thread.call(
+                lambda: self._wrapped.transaction(
+                    topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks
+                )
+            ),
+            self._thread,
+        )
+
+    def send_transaction(
+        self,
+        topic: str,
+        body: Any,
+        *,
+        group_id: str,
+        tags: str | Sequence[str] = (),
+        keys: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str = "",
+        durability: DurabilityName | None = None,
+        delay: float | timedelta | None = None,
+        deliver_at: datetime | None = None,
+        ttl: float | timedelta | None = None,
+        priority: int | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> TransactionReceipt:
+        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
+        return self._thread.run(
+            self._wrapped.send_transaction(
+                topic,
+                body,
+                group_id=group_id,
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                ordering_key=ordering_key,
+                durability=durability,
+                delay=delay,
+                deliver_at=deliver_at,
+                ttl=ttl,
+                priority=priority,
+                check_after=check_after,
+                max_checks=max_checks,
+            )
+        )
+
+    def execute_transaction(
+        self,
+        topic: str,
+        message: OutgoingMessage | bytes | str,
+        arg: Any = None,
+        *,
+        group_id: str,
+        durability: DurabilityName | None = None,
+        check_after: float | timedelta | None = None,
+        max_checks: int | None = None,
+    ) -> TransactionReceipt:
+        """Send a message, have the group's listener ``execute`` what it is about, and end the transaction as that says."""
+        return self._thread.run(
+            self._wrapped.execute_transaction(
+                topic, message, arg, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks
+            )
+        )
+
+    def commit(self, transaction_id: str) -> None:
+        """Let everybody see a transaction's messages. Saying it again does no harm; what was decided first stands."""
+        self._thread.run(self._wrapped.commit(transaction_id))
+
+    def rollback(self, transaction_id: str) -> None:
+        """Nobody will see a transaction's messages."""
+        self._thread.run(self._wrapped.rollback(transaction_id))
+
+    def transaction_listener(self, group_id: str, listener: TransactionListener) -> None:
+        """Have a listener answer for a group's transactions, whoever began them, while this client is open."""
+        self._thread.call(lambda: self._wrapped.transaction_listener(group_id, listener))
+
+    @property
+    def transactions(self) -> SyncTransactions:
+        """Those that wait for their outcome, and those that have ended not long ago."""
+        return SyncTransactions(self._thread.call(lambda: self._wrapped.transactions), self._thread)
 
     def consumer(
         self,

@@ -13,10 +13,10 @@ from litemq.client.identity import MessageIds
 from litemq.client.messages import SendReceipt
 from litemq.client.queue_sender import QueueSender, Way
 from litemq.client.room import Room
-from litemq.client.routing import Route
+from litemq.client.routing import Route, pick
 from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_sender import Posted, QueueChooser, TopicSender
-from litemq.errors import ClientClosedError, LiteMQError
+from litemq.errors import ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.types import BodyCodec, Durability, MessageType, check_name
 
 __all__ = ["Producer"]
@@ -165,6 +165,44 @@ class Producer:
             queue.ripen()
             chooser.advance()
             queue.pump()
+
+    async def queue_for(self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int) -> QueueSender:
+        """A queue for a message that is not posted here; of this broker, where one is named."""
+        sender = self._topics.get(topic)
+        if sender is None:
+            sender = self._new_topic(topic)
+        if not sender.queues:
+            await self._find_queues(sender)
+        chooser = sender.of_priority(priority)
+        if ordering_key:
+            queue = chooser.for_key(ordering_key)
+            if broker and queue.broker != broker:
+                raise InvalidArgumentError(
+                    f"ordering_key={ordering_key!r} belongs to broker {queue.broker!r}, and the transaction is at {broker!r}: all messages of "
+                    f"one transaction are at one broker"
+                )
+            return queue
+        if not broker:
+            queue = chooser.choose(keys)
+            chooser.advance()
+            return queue
+        of_broker = [queue for queue in chooser.queues if queue.broker == broker]
+        if not of_broker:
+            raise InvalidArgumentError(
+                f"broker {broker!r} has no queue of topic {topic!r}: all messages of one transaction are at one broker"
+            )
+        return of_broker[pick(len(of_broker))]
+
+    async def _find_queues(self, sender: TopicSender) -> None:
+        backoff = Backoff(self._config.retry_backoff_ms, self._config.max_retry_backoff_ms)
+        until = self._loop.time() + self._config.delivery_timeout_ms / 1000
+        while not sender.queues:
+            try:
+                self.follow(await self._route(sender.topic))
+            except LiteMQError as error:
+                if not error.retriable or self._loop.time() >= until:
+                    raise
+                await asyncio.sleep(backoff.next())
 
     # Routes -------------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.crc import crc32c
 from litemq.types import Durability
 
-__all__ = ["BrokerPlace", "Route", "queue_of_key"]
+__all__ = ["BrokerPlace", "Route", "pick", "queue_of_key"]
 
 
 class BrokerPlace(NamedTuple):

@@ -14,7 +14,17 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, Buffer, Stage, decode_record, encode_record
 from litemq.types import DeadReason, Record, StoredRecord
 
-__all__ = ["DEAD_PREFIX", "UNDECODABLE", "DeadSelection", "Story", "dead_topic", "encode_dead_letter", "original_of", "story_of"]
+__all__ = [
+    "DEAD_PREFIX",
+    "TRANSACTION_OF",
+    "UNDECODABLE",
+    "DeadSelection",
+    "Story",
+    "dead_topic",
+    "encode_dead_letter",
+    "original_of",
+    "story_of",
+]
 
 DEAD_PREFIX: Final = "%DLQ%"
 UNDECODABLE: Final = "undecodable"  # the detail of a message whose body nobody could read
@@ -23,6 +33,7 @@ _MOST_ERROR_BYTES: Final = 2 << 10
 _MOST_STACK_BYTES: Final = 24 << 10
 _MOST_WORD_BYTES: Final = 512
 _PROPERTY: Final = "litemq-"
+TRANSACTION_OF: Final = _PROPERTY + "transaction"  # of a half that nobody decided
 
 
 class Story(NamedTuple):
@@ -38,6 +49,7 @@ class Story(NamedTuple):
     tries: int = 0
     dead_at: int = 0  # ms
     fingerprint: str = ""
+    transaction: str = ""
 
     @property
     def is_undecodable(self) -> bool:
@@ -57,6 +69,7 @@ class Story(NamedTuple):
             "count": str(self.tries),
             "dead-at": str(self.dead_at),
             "fingerprint": self.fingerprint,
+            "transaction": self.transaction,
         }
         return {_PROPERTY + name: value for name, value in told.items() if value}
 
@@ -114,7 +127,7 @@ def story_of(properties: Mapping[str, str]) -> Story:
         reason = DeadReason(_number(told.get("reason", "")))
     except ValueError:
         reason = DeadReason.CONSUME_ERROR
-    words = {name: told.get(name, "") for name in ("detail", "group", "place", "consumer", "error", "stack", "fingerprint")}
+    words = {name: told.get(name, "") for name in ("detail", "group", "place", "consumer", "error", "stack", "fingerprint", "transaction")}
     return Story(reason, tries=_number(told.get("count", "")), dead_at=_number(told.get("dead-at", "")), **words)
 
 

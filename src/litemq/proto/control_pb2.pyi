@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "jobs_put", "jobs_deleted", "ticks_passed")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "jobs_put", "jobs_deleted", "ticks_passed", "transactions_decided", "transactions_checked")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,8 @@ class Control(_message.Message):
     JOBS_PUT_FIELD_NUMBER: _ClassVar[int]
     JOBS_DELETED_FIELD_NUMBER: _ClassVar[int]
     TICKS_PASSED_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_DECIDED_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_CHECKED_FIELD_NUMBER: _ClassVar[int]
     topic_created: TopicCreated
     topic_deleted: TopicDeleted
     offsets_committed: OffsetsCommitted
@@ -50,7 +52,9 @@ class Control(_message.Message):
     jobs_put: JobsPut
     jobs_deleted: JobsDeleted
     ticks_passed: TicksPassed
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ...) -> None: ...
+    transactions_decided: TransactionsDecided
+    transactions_checked: TransactionsChecked
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -137,7 +141,7 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "job")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "job", "outcomes")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +156,7 @@ class Row(_message.Message):
     SINK_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_THROUGH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
     group_offset: GroupOffset
@@ -166,7 +171,8 @@ class Row(_message.Message):
     sink: SinkRow
     archived_through: ArchivedThrough
     job: JobRow
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ...) -> None: ...
+    outcomes: OutcomesRow
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")
@@ -443,7 +449,7 @@ class HalvesSkipped(_message.Message):
     def __init__(self, transaction: _Optional[str] = ..., count: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HalvesRow(_message.Message):
-    __slots__ = ("transaction", "latest_at", "runs", "number", "copied", "gone", "page")
+    __slots__ = ("transaction", "latest_at", "runs", "number", "copied", "gone", "page", "first_at", "check_after_ms", "max_checks", "checks", "story", "dead")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     LATEST_AT_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -451,6 +457,12 @@ class HalvesRow(_message.Message):
     COPIED_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_AT_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    STORY_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
     transaction: str
     latest_at: int
     runs: _containers.RepeatedCompositeFieldContainer[HalfRun]
@@ -458,7 +470,59 @@ class HalvesRow(_message.Message):
     copied: int
     gone: bool
     page: int
-    def __init__(self, transaction: _Optional[str] = ..., latest_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., number: _Optional[int] = ..., copied: _Optional[int] = ..., gone: _Optional[bool] = ..., page: _Optional[int] = ...) -> None: ...
+    first_at: int
+    check_after_ms: int
+    max_checks: int
+    checks: int
+    story: _containers.RepeatedCompositeFieldContainer[TransactionCheckRow]
+    dead: bool
+    def __init__(self, transaction: _Optional[str] = ..., latest_at: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[HalfRun, _Mapping]]] = ..., number: _Optional[int] = ..., copied: _Optional[int] = ..., gone: _Optional[bool] = ..., page: _Optional[int] = ..., first_at: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., checks: _Optional[int] = ..., story: _Optional[_Iterable[_Union[TransactionCheckRow, _Mapping]]] = ..., dead: _Optional[bool] = ...) -> None: ...
+
+class TransactionCheckRow(_message.Message):
+    __slots__ = ("at", "asked", "unknown")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    asked: str
+    unknown: bool
+    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
+
+class OutcomesRow(_message.Message):
+    __slots__ = ("page", "transactions", "outcomes")
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    page: int
+    transactions: _containers.RepeatedScalarFieldContainer[str]
+    outcomes: bytes
+    def __init__(self, page: _Optional[int] = ..., transactions: _Optional[_Iterable[str]] = ..., outcomes: _Optional[bytes] = ...) -> None: ...
+
+class TransactionsDecided(_message.Message):
+    __slots__ = ("transactions",)
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    transactions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, transactions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TransactionsChecked(_message.Message):
+    __slots__ = ("at", "checks")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    checks: _containers.RepeatedCompositeFieldContainer[TransactionCheck]
+    def __init__(self, at: _Optional[int] = ..., checks: _Optional[_Iterable[_Union[TransactionCheck, _Mapping]]] = ...) -> None: ...
+
+class TransactionCheck(_message.Message):
+    __slots__ = ("transaction", "asked", "before", "unknown")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    asked: str
+    before: str
+    unknown: bool
+    def __init__(self, transaction: _Optional[str] = ..., asked: _Optional[str] = ..., before: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
 
 class HalfRun(_message.Message):
     __slots__ = ("topic_id", "queue_id", "first_log_offset", "last_log_offset", "first_half_offset", "length", "bytes")

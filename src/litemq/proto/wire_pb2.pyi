@@ -50,6 +50,11 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DESCRIBE_SINK: _ClassVar[Opcode]
     ARCHIVED_THROUGH: _ClassVar[Opcode]
     DESCRIBE_ARCHIVE: _ClassVar[Opcode]
+    SEND_HALF: _ClassVar[Opcode]
+    END_TRANSACTIONS: _ClassVar[Opcode]
+    CHECK_TRANSACTIONS: _ClassVar[Opcode]
+    DESCRIBE_TRANSACTION: _ClassVar[Opcode]
+    LIST_TRANSACTIONS: _ClassVar[Opcode]
     PUT_JOBS: _ClassVar[Opcode]
     GET_JOBS: _ClassVar[Opcode]
     LIST_JOBS: _ClassVar[Opcode]
@@ -63,6 +68,15 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DEREGISTER_BROKER: _ClassVar[Opcode]
     FETCH_ROUTE: _ClassVar[Opcode]
     LIST_BROKERS: _ClassVar[Opcode]
+
+class TransactionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TX_NOT_KNOWN: _ClassVar[TransactionState]
+    TX_UNDECIDED: _ClassVar[TransactionState]
+    TX_COMMITTED: _ClassVar[TransactionState]
+    TX_ROLLED_BACK: _ClassVar[TransactionState]
+    TX_DEAD: _ClassVar[TransactionState]
+    TX_INCOMPLETE: _ClassVar[TransactionState]
 OPCODE_UNKNOWN: Opcode
 HELLO: Opcode
 PING: Opcode
@@ -103,6 +117,11 @@ ABORT_SINK: Opcode
 DESCRIBE_SINK: Opcode
 ARCHIVED_THROUGH: Opcode
 DESCRIBE_ARCHIVE: Opcode
+SEND_HALF: Opcode
+END_TRANSACTIONS: Opcode
+CHECK_TRANSACTIONS: Opcode
+DESCRIBE_TRANSACTION: Opcode
+LIST_TRANSACTIONS: Opcode
 PUT_JOBS: Opcode
 GET_JOBS: Opcode
 LIST_JOBS: Opcode
@@ -116,6 +135,12 @@ HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
 FETCH_ROUTE: Opcode
 LIST_BROKERS: Opcode
+TX_NOT_KNOWN: TransactionState
+TX_UNDECIDED: TransactionState
+TX_COMMITTED: TransactionState
+TX_ROLLED_BACK: TransactionState
+TX_DEAD: TransactionState
+TX_INCOMPLETE: TransactionState
 
 class Empty(_message.Message):
     __slots__ = ()
@@ -1282,3 +1307,141 @@ class JobRun(_message.Message):
     queue_offset: int
     state: str
     def __init__(self, message_id: _Optional[str] = ..., tick: _Optional[int] = ..., sent_at: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
+
+class SendHalfRequest(_message.Message):
+    __slots__ = ("topic", "queue_ids")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., queue_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SendHalfAnswer(_message.Message):
+    __slots__ = ("store_timestamp", "refused")
+    STORE_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    store_timestamp: int
+    refused: _containers.RepeatedCompositeFieldContainer[HalfRefused]
+    def __init__(self, store_timestamp: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[HalfRefused, _Mapping]]] = ...) -> None: ...
+
+class HalfRefused(_message.Message):
+    __slots__ = ("number", "failure")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    failure: Failure
+    def __init__(self, number: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
+class EndTransactionsRequest(_message.Message):
+    __slots__ = ("ends",)
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    ends: _containers.RepeatedCompositeFieldContainer[TransactionEnd]
+    def __init__(self, ends: _Optional[_Iterable[_Union[TransactionEnd, _Mapping]]] = ...) -> None: ...
+
+class TransactionEnd(_message.Message):
+    __slots__ = ("transaction", "outcome", "count")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    outcome: TransactionState
+    count: int
+    def __init__(self, transaction: _Optional[str] = ..., outcome: _Optional[_Union[TransactionState, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class EndTransactionsAnswer(_message.Message):
+    __slots__ = ("states",)
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedScalarFieldContainer[TransactionState]
+    def __init__(self, states: _Optional[_Iterable[_Union[TransactionState, str]]] = ...) -> None: ...
+
+class CheckTransactionsRequest(_message.Message):
+    __slots__ = ("group", "wait_ms", "most")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    wait_ms: int
+    most: int
+    def __init__(self, group: _Optional[str] = ..., wait_ms: _Optional[int] = ..., most: _Optional[int] = ...) -> None: ...
+
+class CheckTransactionsAnswer(_message.Message):
+    __slots__ = ("transactions",)
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    transactions: _containers.RepeatedCompositeFieldContainer[TransactionFacts]
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionFacts, _Mapping]]] = ...) -> None: ...
+
+class TransactionFacts(_message.Message):
+    __slots__ = ("transaction", "group", "state", "records", "bytes", "stored_at", "checks", "next_check_at", "topics", "story", "is_sink")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_AT_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CHECK_AT_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    STORY_FIELD_NUMBER: _ClassVar[int]
+    IS_SINK_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    group: str
+    state: TransactionState
+    records: int
+    bytes: int
+    stored_at: int
+    checks: int
+    next_check_at: int
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    story: _containers.RepeatedCompositeFieldContainer[TransactionCheckFacts]
+    is_sink: bool
+    def __init__(self, transaction: _Optional[str] = ..., group: _Optional[str] = ..., state: _Optional[_Union[TransactionState, str]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., stored_at: _Optional[int] = ..., checks: _Optional[int] = ..., next_check_at: _Optional[int] = ..., topics: _Optional[_Iterable[str]] = ..., story: _Optional[_Iterable[_Union[TransactionCheckFacts, _Mapping]]] = ..., is_sink: _Optional[bool] = ...) -> None: ...
+
+class TransactionCheckFacts(_message.Message):
+    __slots__ = ("at", "asked", "unknown")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    asked: str
+    unknown: bool
+    def __init__(self, at: _Optional[int] = ..., asked: _Optional[str] = ..., unknown: _Optional[bool] = ...) -> None: ...
+
+class DescribeTransactionRequest(_message.Message):
+    __slots__ = ("transaction",)
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    transaction: str
+    def __init__(self, transaction: _Optional[str] = ...) -> None: ...
+
+class TransactionAnswer(_message.Message):
+    __slots__ = ("facts",)
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    facts: TransactionFacts
+    def __init__(self, facts: _Optional[_Union[TransactionFacts, _Mapping]] = ...) -> None: ...
+
+class ListTransactionsRequest(_message.Message):
+    __slots__ = ("group", "topic", "stored_before", "state", "include_sinks", "after", "most")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    STORED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_SINKS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic: str
+    stored_before: int
+    state: TransactionState
+    include_sinks: bool
+    after: str
+    most: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., stored_before: _Optional[int] = ..., state: _Optional[_Union[TransactionState, str]] = ..., include_sinks: _Optional[bool] = ..., after: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
+
+class TransactionsAnswer(_message.Message):
+    __slots__ = ("transactions", "next_after", "is_end")
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    IS_END_FIELD_NUMBER: _ClassVar[int]
+    transactions: _containers.RepeatedCompositeFieldContainer[TransactionFacts]
+    next_after: str
+    is_end: bool
+    def __init__(self, transactions: _Optional[_Iterable[_Union[TransactionFacts, _Mapping]]] = ..., next_after: _Optional[str] = ..., is_end: _Optional[bool] = ...) -> None: ...

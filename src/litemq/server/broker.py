@@ -51,6 +51,9 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             trace=config.trace,
             trace_one_in=config.trace_one_in,
             half_lifetime_ms=config.half_lifetime_ms,
+            check_after_ms=config.check_after_ms,
+            check_every_ms=config.check_every_ms,
+            max_checks=config.max_checks,
             max_half_bytes=config.max_half_bytes,
         )
         started_at = clock.wall_ms()

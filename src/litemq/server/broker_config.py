@@ -58,6 +58,9 @@ class BrokerConfig:
     # What jobs write and nobody decides or adds to for so long is rolled back; and how much of it there may be.
     half_lifetime_ms: int = 24 * 3600 * 1000
     max_half_bytes: int = 64 << 30
+    check_after_ms: int = 60_000
+    check_every_ms: int = 60_000
+    max_checks: int = 15
 
     shutdown_timeout_ms: int = 30_000
 
@@ -92,7 +95,7 @@ class BrokerConfig:
             raise ConfigurationError(f"file_size={self.file_size}: choose a multiple of 8 of at least {least}, room for one record")
 
     def _check_numbers(self) -> None:
-        for name in ("half_lifetime_ms", "max_half_bytes"):
+        for name in ("half_lifetime_ms", "max_half_bytes", "check_after_ms", "check_every_ms", "max_checks"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: choose a positive number")
         for name in ("retention_ms", "max_log_bytes"):

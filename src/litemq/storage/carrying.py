@@ -1,7 +1,7 @@
 """What must not go with its segment: records that are still held are appended again before it goes.
 
-The copy has the old record as its origin: the same record tells that the old one is held no longer, and that this one is. There are three kinds:
-timers, messages that a group tries again later, and dead letters, for as long as those are kept.
+The copy has the old record as its origin: the same record tells that the old one is held no longer, and that this one is. There are four kinds:
+timers, messages that a group tries again later, halves that no producer has decided yet, and dead letters, for as long as those are kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from litemq.errors import CorruptStoreError
 from litemq.proto.control_pb2 import Control, DeadLettersDropped
 from litemq.storage.appending import Placed
 from litemq.storage.commitlog import CommitLog
+from litemq.storage.half_batches import rollbacks_of
 from litemq.storage.log_reader import read_log
 from litemq.storage.state.dead_letters import DeadLetters
-from litemq.storage.state.facts import TIMER_TOPIC_ID
+from litemq.storage.state.facts import HALF_TOPIC_ID, TIMER_TOPIC_ID
+from litemq.storage.state.half_runs import HalfRun
+from litemq.storage.state.halves import Halves
 from litemq.storage.state.tries import Tries, WaitingTry
 from litemq.storage.timers.held import HeldTimers
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["carry_letters", "carry_timers", "carry_tries"]
+__all__ = ["carry_halves", "carry_letters", "carry_timers", "carry_tries"]
 
 Longs = npt.NDArray[np.int64]
 # Appends what it is told by a function that is called while nobody else writes.
@@ -92,6 +95,22 @@ def carry_tries(tries: Tries, waiting: list[tuple[int, str, WaitingTry]], read: 
 
 def _those_that_are_tried(tries: Tries, rows: list[tuple[int, bytes, int]]) -> list[Placed]:
     return [Placed(record, TIMER_TOPIC_ID, 0, RecordKind.PENDING, at, count) for at, record, count in rows if tries.holds(at)]
+
+
+def carry_halves(halves: Halves, waiting: list[tuple[str, HalfRun]], read: Read, damaged: Damaged, append: Append) -> list[Control]:
+    """Carry on halves of producers' transactions. The answer says whose cannot be read: nobody will see the others of those, either."""
+    names = {run.first_log_offset: (name, run.queue_id) for name, run in waiting}
+    missing = set(names)
+    for records in _read_some(sorted(names), read, damaged):
+        rows = [(at, raw, *names[at]) for at, raw, _ in records]
+        missing -= {row[0] for row in rows}
+        append(partial(_those_undecided, halves, rows))
+    lost = sorted({names[at][0] for at in missing if halves.is_at(names[at][0], at)})
+    return rollbacks_of(lost, "a record of it is damaged, and cannot be carried forward")
+
+
+def _those_undecided(halves: Halves, rows: list[tuple[int, bytes, str, int]]) -> list[Placed]:
+    return [Placed(record, HALF_TOPIC_ID, queue_id, RecordKind.HALF, at) for at, record, name, queue_id in rows if halves.is_at(name, at)]
 
 
 def carry_letters(letters: DeadLetters, which: list[int], since: int, read: Read, damaged: Damaged, append: Append) -> Control | None:

@@ -39,7 +39,7 @@ from litemq.storage.appending import (
     took,
 )
 from litemq.storage.archive_gate import ArchiveGate, lost_to_archives
-from litemq.storage.carrying import carry_letters, carry_timers, carry_tries
+from litemq.storage.carrying import carry_halves, carry_letters, carry_timers, carry_tries
 from litemq.storage.config import StoreConfig
 from litemq.storage.events import numbered_events
 from litemq.storage.files import DISK, Disk
@@ -62,6 +62,7 @@ from litemq.storage.keeper import Keeper
 from litemq.storage.key_indexes import KeyIndexes
 from litemq.storage.log_directory import LogDirectory
 from litemq.storage.log_reader import Window, read_log
+from litemq.storage.producer_halves import producers_batch, transactions_batch
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queue_reader import DamagedQueueError, QueueReader
 from litemq.storage.queues import Queues
@@ -333,6 +334,19 @@ class DiskStore:
         with self._writing:
             check_upcoming(self.state, decided)
             return self._write(committed, from_reserve=from_reserve)
+
+    def append_producers_halves(self, batch: bytearray, topic_id: int, queue_ids: Longs) -> Appended:
+        """Append what producers sent to queues of a topic, but so that nobody sees it until its transactions are committed."""
+        if self._refused is not None:
+            raise DiskFullError(self._refused)
+        halves = producers_batch(self.state, batch, topic_id, queue_ids, self._config.sent_limits)
+        with self._writing:
+            return self._write(halves, from_reserve=False)
+
+    def commit_transactions(self, transactions: Sequence[str], held_after: int) -> Appended:
+        """Append the messages of producers' transactions, all in one write; those that are due later than ``held_after`` become timers."""
+        with self._writing:  # retention may carry halves elsewhere, and does so only while nobody else writes
+            return self._write(transactions_batch(self.state, transactions, self._log.read, held_after), from_reserve=False)
 
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
@@ -711,6 +725,10 @@ class DiskStore:
                 if placed:
                     self._write(placed_batch(self.state, placed), from_reserve=True)
 
+        with self._writing:
+            halves = delivery.halves.producers_before(log_start)
+        for lost in carry_halves(delivery.halves, halves, self._read_checked, damaged, append):
+            self.append_control(lost)
         carry_timers(self._log, log_start, self.timers, damaged, append)
         with self._writing:
             tries, letters = delivery.tries.before(log_start), delivery.dead_letters.before(log_start)
@@ -721,7 +739,7 @@ class DiskStore:
             self.append_control(dropped)
 
     def _end_halves(self, log_start: int) -> None:
-        """Halves before a log offset become messages now, if they are decided; if not, nobody will see them."""
+        """Halves before a log offset become messages now, if they are decided; if not, nobody will see those of jobs."""
         halves = self.state.delivery.halves
         while not self._is_copied_before(log_start):
             decided = self.read_decided(_COPIED_AT_ONCE)

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.format.columns import RecordColumns
+from litemq.format.dead_letters import TRANSACTION_OF
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record import decode_list, decode_record
 from litemq.format.strings import Strings, all_alike
+from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, is_producers
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
-from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
 from litemq.storage.state.timers import TimersBegun
 from litemq.types import RecordKind
@@ -76,38 +78,61 @@ def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterato
         if record.kind is RecordKind.DEAD:
             at = int(columns.starts[number])
             dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
-            record = record._replace(properties=dead.record.properties, message_id=dead.record.message_id)
+            properties, message_id = dead.record.properties, dead.record.message_id
+            record = record._replace(properties=properties, transaction=properties.get(TRANSACTION_OF, ""), message_id=message_id)
         elif record.kind is RecordKind.PENDING and record.origin >= 0:
             record = record._replace(transaction=_text(columns, columns.part("transaction_id"), number))
         yield number, record
 
 
-def _halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalvesPlaced | HalvesCopied]]:
+def _halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalfEvent]]:
     chosen = columns if which.size == len(columns) else columns.subset(which)  # all of them: what is known of them already is used
     log_offsets = log_offsets[which]
     header = chosen.header
     transactions, topics = chosen.part("transaction_id"), chosen.part("topic")
     queue_offsets, sizes, times = (header[name].astype(np.int64) for name in ("queue_offset", "size", "store_timestamp"))
-    for first, behind in _stretches(chosen, which, queue_offsets, transactions, topics):
-        transaction = _text(chosen, transactions, first)
-        if header["kind"][first] == RecordKind.COMMITTED:
-            yield int(which[first]), HalvesCopied(transaction, behind - first)
-        else:
-            yield (
-                int(which[first]),
-                HalvesPlaced(
-                    transaction,
-                    _text(chosen, topics, first),
-                    0,
-                    int(header["queue_id"][first]),
-                    int(log_offsets[first]),
-                    int(log_offsets[behind - 1]),
-                    int(queue_offsets[first]),
-                    behind - first,
-                    int(sizes[first:behind].sum()),
-                    int(times[behind - 1]),
-                ),
+    for begin, end in _stretches(chosen, which, queue_offsets, transactions, topics):
+        transaction = _text(chosen, transactions, begin)
+        if header["kind"][begin] == RecordKind.COMMITTED:
+            yield int(which[begin]), HalvesCopied(transaction, end - begin)
+            continue
+        # Those of a producer are few, and each may be carried forward for itself.
+        apart = is_producers(transaction)
+        for first, behind in pairwise(range(begin, end + 1)) if apart else [(begin, end)]:
+            if apart and header["origin"][first] >= 0:
+                place = int(log_offsets[first]), int(queue_offsets[first])
+                yield int(which[first]), HalfMoved(transaction, int(header["origin"][first]), *place)
+                continue
+            placed = HalvesPlaced(
+                transaction,
+                _text(chosen, topics, first),
+                0,
+                int(header["queue_id"][first]),
+                int(log_offsets[first]),
+                int(log_offsets[behind - 1]),
+                int(queue_offsets[first]),
+                behind - first,
+                int(sizes[first:behind].sum()),
+                int(times[behind - 1]),
             )
+            yield int(which[first]), _with_check_terms(placed, chosen, first) if apart else placed
+
+
+def _with_check_terms(placed: HalvesPlaced, columns: RecordColumns, number: int) -> HalvesPlaced:
+    """With when the producer of a half wants to be asked for its outcome, and how often, if the half says so."""
+    properties = columns.part("properties")
+    at, length = int(properties.positions[number]), int(properties.lengths[number])
+    raw = bytes(columns.buffer[at : at + length])
+    if CHECK_AFTER.encode() not in raw and MAX_CHECKS.encode() not in raw:
+        return placed
+    words = decode_list(raw, 0, length, 0, length, length)
+    told = dict(zip(words[::2], words[1::2], strict=False))
+    return placed._replace(check_after_ms=_number(told.get(CHECK_AFTER, "")), max_checks=_number(told.get(MAX_CHECKS, "")))
+
+
+def _number(text: str) -> int:
+    """What is no number, or one that nobody means, is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _stretches(chosen: RecordColumns, which: Longs, queue_offsets: Longs, transactions: Strings, topics: Strings) -> Iterator[_Stretch]:

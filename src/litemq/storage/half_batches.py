@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "committed_batch",
     "decision_of",
     "half_batch",
+    "messages_of",
     "read_halves",
     "rollbacks_of",
     "skip_of",
@@ -158,15 +159,19 @@ def committed_batch(decided: DecidedHalves, held_after: int) -> Batch:
     """The messages that halves become; those that are due later than ``held_after`` wait for their time."""
     # They were checked when they were sent, and their checksums when they were read: only the broker's fields are new.
     buffer = bytearray(decided.records)
-    columns = RecordColumns(buffer, scan(buffer, limits=STORED_LIMITS).starts)
+    return messages_of(RecordColumns(buffer, scan(buffer, limits=STORED_LIMITS).starts), decided.runs, held_after)
+
+
+def messages_of(columns: RecordColumns, runs: Sequence[HalfRun], held_after: int) -> Batch:
+    """Stored halves, which are these runs, as the messages that they become."""
     header = columns.header
     origins = header["commitlog_offset"].astype(np.int64)
     held = header["delay_time"] > held_after
-    if len(decided.runs) == 1 and not held.any():
-        run = decided.runs[0]
+    if len(runs) == 1 and not held.any():
+        run = runs[0]
         return Batch(columns, None, run.topic_id, run.queue_id, RecordKind.COMMITTED, origins)
-    counts = [run.length for run in decided.runs]
-    topic_ids, queue_ids = (np.repeat([run[part] for run in decided.runs], counts) for part in (0, 1))
+    counts = [run.length for run in runs]
+    topic_ids, queue_ids = (np.repeat([run[part] for run in runs], counts) for part in (0, 1))
     topic_ids = np.where(held, TIMER_TOPIC_ID, topic_ids)
     kinds = np.where(held, int(RecordKind.PENDING), int(RecordKind.COMMITTED))
     return Batch(columns, queue_runs(topic_ids, queue_ids), topic_ids, queue_ids, kinds, origins)

@@ -43,6 +43,7 @@ from litemq.storage.half_batches import (
     read_halves,
     upcoming_halves,
 )
+from litemq.storage.producer_halves import producers_batch, transactions_batch
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.state.facts import queues_of_system_topic
 from litemq.storage.store import Appended, Decide, Longs
@@ -122,6 +123,12 @@ class MemoryStore:
     def append_committed(self, decided: DecidedHalves, held_after: int) -> Appended:
         check_upcoming(self.state, decided)
         return self._write(committed_batch(decided, held_after))
+
+    def append_producers_halves(self, batch: bytearray, topic_id: int, queue_ids: Longs) -> Appended:
+        return self._write(producers_batch(self.state, batch, topic_id, queue_ids, self._limits))
+
+    def commit_transactions(self, transactions: Sequence[str], held_after: int) -> Appended:
+        return self._write(transactions_batch(self.state, transactions, lambda begin, _: self._records[begin], held_after))
 
     def system_topic(self, name: str) -> TopicFacts:
         return self.create_topic(name, queues_of_system_topic(name))

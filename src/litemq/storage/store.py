@@ -78,6 +78,18 @@ class Store(Protocol):
         Raises ``InvalidArgumentError`` where somebody else was faster, or their topic was deleted.
         """
 
+    def append_producers_halves(self, batch: bytearray, topic_id: int, queue_ids: Longs) -> Appended:
+        """Append what producers sent to queues of a topic, but so that nobody sees it until its transactions are committed.
+
+        Each record says which transaction it is of, and which number it has there: whoever calls has looked that it is the next.
+        """
+
+    def commit_transactions(self, transactions: Sequence[str], held_after: int) -> Appended:
+        """Append the messages of producers' transactions, all in one write; those that are due later than ``held_after`` (ms) become timers.
+
+        Only for transactions that are not decided, and whose halves are in memory. Raises before anything is written, or not at all.
+        """
+
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
 

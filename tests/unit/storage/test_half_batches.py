@@ -96,7 +96,7 @@ def test_events_of_halves_are_told_apart_where_they_must_be() -> None:
     columns = RecordColumns(data, scan(data).starts)
     events = numbered_events(columns, np.arange(len(columns)) * 100)
     told = [
-        (number, event.transaction, event.length if not isinstance(event, PlacedRecord) else 1, type(event))
+        (number, event.transaction, event.length if isinstance(event, HalvesPlaced | HalvesCopied) else 1, type(event))
         for number, event in events
         if not isinstance(event, TimersBegun | TicksPlaced)
     ]

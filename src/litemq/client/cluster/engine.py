@@ -30,6 +30,7 @@ from litemq.client.cluster.groups import GroupsOfBrokers
 from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
+from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.member import Joining
@@ -91,6 +92,7 @@ class ClusterEngine:
         self._routing: dict[str, asyncio.Task[Route]] = {}  # one question at a time for a topic
         self._groups = GroupsOfBrokers(self._ask)
         self._producer: Producer | None = None
+        self._transactions: ClusterTransactions | None = None
         self._following: asyncio.Task[None] | None = None
         self.post: Post = _not_open
         self.dead_letters = ClusterDeadLetters(self._ask_whole, self._alive)
@@ -104,12 +106,13 @@ class ClusterEngine:
         self._producer = Producer(
             self._config, route=lambda topic: self.route(topic, create=True), way=self._way, topic_gone=self._topic_gone
         )
+        self._transactions = ClusterTransactions(self._config, self._ask_whole, self._alive, self._producer)
         self.post = self._producer.post  # each message comes through here, and a call between costs
         self._following = asyncio.get_running_loop().create_task(self._follow_routes(), name="litemq follows routes")
 
     async def close(self, within: float) -> None:
-        if self._producer is not None:
-            await self._producer.close(within)
+        if self._producer is not None and self._transactions is not None:
+            await asyncio.gather(self._producer.close(within), self._transactions.close(within))
         tasks = [*self._routing.values(), *([self._following] if self._following else [])]
         for task in tasks:
             task.cancel()
@@ -247,6 +250,12 @@ class ClusterEngine:
         if self._producer is None:
             raise ClientClosedError("the client is not open: use it inside `async with`")
         return self._producer
+
+    @property
+    def transactions(self) -> ClusterTransactions:
+        if self._transactions is None:
+            raise ClientClosedError("the client is not open: use it inside `async with`")
+        return self._transactions
 
     def wall_ms(self) -> int:
         return _CLOCK.wall_ms()

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from litemq.proto.control_pb2 import Control, Queue, Row
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord, Touch
 from litemq.storage.state.facts import QueueKey
-from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.half_runs import HalfEvent
 from litemq.storage.state.jobs import TicksPlaced
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
@@ -80,7 +80,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord | TimersBegun | HalvesPlaced | HalvesCopied | TicksPlaced):
+            if isinstance(change, PlacedRecord | TimersBegun | HalfEvent | TicksPlaced):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

@@ -14,7 +14,7 @@ from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.archives import Archives
 from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
-from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
+from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.halves import Halves
 from litemq.storage.state.jobs import Jobs, TicksPlaced
 from litemq.storage.state.progress import Progress
@@ -34,7 +34,8 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 class PlacedRecord(NamedTuple):
     """A record that the broker placed, as far as the parts want to know it.
 
-    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record.
+    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record, or of a half that
+    died.
     """
 
     log_offset: int
@@ -53,7 +54,7 @@ class PlacedRecord(NamedTuple):
 
 
 # What records that are no plain messages and no control records say: each for itself, or new timers, halves and ticks many at a time.
-PlacedEvent = PlacedRecord | TimersBegun | HalvesPlaced | HalvesCopied | TicksPlaced
+PlacedEvent = PlacedRecord | TimersBegun | HalfEvent | TicksPlaced
 
 
 class Part(Protocol):
@@ -115,7 +116,10 @@ class Delivery:
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
-        if event.transaction and self.halves.holds(event.transaction, event.origin):
+        if event.transaction and event.kind is RecordKind.DEAD:
+            if event.origin not in self.dead_letters:  # else it is a letter that was carried forward
+                touched = self.halves.take(HalfDied(event.transaction))
+        elif event.transaction and self.halves.holds(event.transaction, event.origin):
             # The copy of a half that is due later: a new timer, not the new place of one.
             touched = self.halves.take(HalvesCopied(event.transaction, 1))
             event = event._replace(origin=-1)

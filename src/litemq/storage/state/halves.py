@@ -4,6 +4,9 @@ They stand in the half topic, in the queue with the number of the one that they 
 halves stand, in runs: thousands of records that were sent together are one. Once it is decided, copies with the halves as their origins are
 appended to the queues that they are meant for, in the order of the halves; a copy ends the half, so that how many copies there are says how far
 that has come. A transaction that is copied or rolled back is forgotten.
+
+Jobs have their transactions decided by a record for a whole batch. A producer's is decided by the first of its halves that is copied, or goes to
+the dead letters: for what is one message, decision and copy are one record. What became of it is remembered for a while.
 """
 
 from __future__ import annotations
@@ -11,10 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from litemq.proto.control_pb2 import Control, HalvesRow, Row
+from litemq.format.transactions import is_producers
+from litemq.proto.control_pb2 import Control, HalvesRow, Row, TransactionCheckRow
 from litemq.proto.control_pb2 import HalfRun as HalfRunRow
 from litemq.storage.state.facts import QueueKey
-from litemq.storage.state.half_runs import DELETED, HalfRun, HalvesCopied, HalvesPlaced, Transaction
+from litemq.storage.state.half_runs import (
+    DELETED,
+    CheckRound,
+    HalfDied,
+    HalfEvent,
+    HalfMoved,
+    HalfRun,
+    HalvesCopied,
+    Transaction,
+)
+from litemq.storage.state.outcomes import Outcome, Outcomes
 
 if TYPE_CHECKING:
     from litemq.storage.state.delivery import Touch
@@ -42,11 +56,16 @@ class Halves:
         self._of: dict[str, Transaction] = {}
         self._of_queries: dict[str, dict[int, dict[str, None]]] = {}  # query -> batch -> transactions
         self._decided: dict[int, str] = {}  # by number
+        self.outcomes = Outcomes()  # of producers' transactions
         self.bytes = 0
         self.runs = 0
 
     def __len__(self) -> int:
         return len(self._of)
+
+    def names(self) -> tuple[str, ...]:
+        """All that have not ended."""
+        return tuple(self._of)
 
     def get(self, transaction: str) -> Transaction | None:
         """A transaction that has not ended, and has halves here."""
@@ -87,8 +106,19 @@ class Halves:
         return [name for batch, name, known in self.of_query(query) if first <= batch <= through and not known.number]
 
     def undecided_before(self, log_offset: int) -> list[str]:
-        """The transactions that are not decided, and have halves before a log offset."""
-        return [name for name, known in self._of.items() if not known.number and known.first_log_offset < log_offset]
+        """The transactions of jobs that are not decided, and have halves before a log offset."""
+        waiting = [(name, known) for name, known in self._of.items() if not known.number and not is_producers(name)]
+        return [name for name, known in waiting if known.first_log_offset < log_offset]
+
+    def producers_before(self, log_offset: int) -> list[tuple[str, HalfRun]]:
+        """The halves of producers' transactions that are not decided, and stand before a log offset."""
+        waiting = [(name, known) for name, known in self._of.items() if not known.number and is_producers(name)]
+        return [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+
+    def is_at(self, transaction: str, log_offset: int) -> bool:
+        """Whether a half of a producer's transaction that is not decided stands at a log offset."""
+        known = self._of.get(transaction)
+        return known is not None and not known.number and any(run.first_log_offset == log_offset for run in known.left)
 
     def is_copied_before(self, log_offset: int) -> bool:
         """Whether all decided halves before a log offset are copied."""
@@ -97,21 +127,30 @@ class Halves:
     def holds(self, transaction: str, origin: int) -> bool:
         """Whether a record that waits for its time is the copy of a half at ``origin``: a copy of that copy has an origin behind all halves."""
         known = self._of.get(transaction)
-        return known is not None and known.number > 0 and origin <= known.last_log_offset
+        if known is None or (not known.number and (known.dead or not is_producers(transaction))):
+            return False
+        return origin <= known.last_log_offset
 
     # What records say ---------------------------------------------------------------------------------------------------------
 
-    def take(self, event: HalvesPlaced | HalvesCopied) -> list[Touch]:
-        """Take in halves, or copies of them."""
+    def take(self, event: HalfEvent) -> list[Touch]:
+        """Take in halves, or what became of them."""
         if isinstance(event, HalvesCopied):
-            return self._advance(event.transaction, event.length)
+            return self._copied(event.transaction, event.length)
+        if isinstance(event, HalfMoved):
+            return self._moved(event)
+        if isinstance(event, HalfDied):
+            return self._died(event.transaction)
         known = self._of.get(event.transaction)
+        apart = is_producers(event.transaction)
         if known is None:
             known = Transaction()
             self._put(event.transaction, known)
+            if apart:
+                known.first_at, known.check_after_ms, known.max_checks = event.store_timestamp, event.check_after_ms, event.max_checks
         known.latest_at = event.store_timestamp
         before = len(known.runs)
-        number = known.add(HalfRun(*event[2:9]))
+        number = known.add(HalfRun(*event[2:9]), apart=apart)
         self.bytes += event.bytes
         self.runs += len(known.runs) - before
         return self._pages(event.transaction, {0, number})
@@ -129,6 +168,10 @@ class Halves:
                 return [touch for name in control.halves_rolled_back.transactions for touch in self._roll_back(name)]
             case "halves_skipped":
                 return self._advance(control.halves_skipped.transaction, control.halves_skipped.count)
+            case "transactions_decided":
+                return self._decide([name for name in control.transactions_decided.transactions if is_producers(name)], [])
+            case "transactions_checked":
+                return self._check(control)
             case "topic_deleted":
                 return [touch for name in list(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
             case _:
@@ -141,7 +184,7 @@ class Halves:
             touched += self._roll_back(name)
         for name in winners:
             known = self._of.get(name)
-            if known is not None and not known.number:
+            if known is not None and not known.number and not known.dead:
                 number += 1
                 known.number = number
                 self._decided[number] = name
@@ -152,15 +195,59 @@ class Halves:
         known = self._of.get(name)
         if known is None or not known.number:
             return []
-        return self._end(name) if known.advance(count) else [("halves", name, 0)]
+        return self._end(name, Outcome.COMMITTED) if known.advance(count) else [("halves", name, 0)]
+
+    def _copied(self, name: str, count: int) -> list[Touch]:
+        known = self._of.get(name)
+        if known is not None and not known.number and not known.dead and is_producers(name):
+            # The first of its messages is the decision; where it is the only one, there is nothing left to do.
+            if known.advance(count):
+                return self._end(name, Outcome.COMMITTED)
+            known.number = max(self._decided, default=0) + 1
+            self._decided[known.number] = name
+            return [("halves", name, 0)]
+        return self._advance(name, count)
+
+    def _died(self, name: str) -> list[Touch]:
+        known = self._of.get(name)
+        if known is None or known.number or not is_producers(name):
+            return []
+        known.dead = True
+        return self._end(name, Outcome.DEAD) if known.advance(1) else [("halves", name, 0)]
+
+    def _moved(self, event: HalfMoved) -> list[Touch]:
+        known = self._of.get(event.transaction)
+        number = None if known is None else known.move(event.origin, event.log_offset, event.half_offset)
+        return [] if number is None else self._pages(event.transaction, {number})
+
+    def _check(self, control: Control) -> list[Touch]:
+        touched: list[Touch] = []
+        for check in control.transactions_checked.checks:
+            known = self._of.get(check.transaction)
+            if known is not None and not known.number and is_producers(check.transaction):
+                known.tell(control.transactions_checked.at, check.asked, check.before, unknown=check.unknown)
+                touched.append(("halves", check.transaction, 0))
+        return touched
 
     def _roll_back(self, name: str) -> list[Touch]:
         known = self._of.get(name)
-        return [] if known is None or known.number else self._end(name)
+        if known is None or known.number:
+            return []
+        return self._end(name, Outcome.DEAD if known.dead else Outcome.ROLLED_BACK)
 
     def _drop_topic(self, name: str, topic_id: int) -> list[Touch]:
-        changed = self._of[name].drop_topic(topic_id)
-        return [*self._pages(name, changed), *self._advance(name, 0)] if changed else []
+        known = self._of[name]
+        changed = known.drop_topic(topic_id)
+        if not changed:
+            return []
+        touched = self._pages(name, changed)
+        if known.number:
+            return touched + self._advance(name, 0)
+        if not is_producers(name):
+            return touched
+        if known.dead:
+            return touched + (self._end(name, Outcome.DEAD) if known.advance(0) else [("halves", name, 0)])
+        return touched if known.left else touched + self._end(name, Outcome.ROLLED_BACK)
 
     def _put(self, name: str, known: Transaction) -> None:
         self._of[name] = known
@@ -168,7 +255,7 @@ class Halves:
         if place is not None:
             self._of_queries.setdefault(place[0], {}).setdefault(place[1], {})[name] = None
 
-    def _end(self, name: str) -> list[Touch]:
+    def _end(self, name: str, outcome: Outcome) -> list[Touch]:
         known = self._of.pop(name)
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
@@ -181,7 +268,8 @@ class Halves:
                 del batches[place[1]]
             if not batches:
                 del self._of_queries[place[0]]
-        return self._pages(name, set(range(0, len(known.runs), _PAGE)))
+        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
+        return touched + self.outcomes.add(name, outcome) if is_producers(name) else touched
 
     @staticmethod
     def _pages(name: str, runs: set[int]) -> list[Touch]:
@@ -195,24 +283,28 @@ class Halves:
             case ("halves", str(name), int(page)):
                 return self._row(name, page)
             case _:
-                return None
+                return self.outcomes.row(touch)
 
     def rows(self) -> Iterator[Row]:
         """All of it, in one order."""
         for name in sorted(self._of):
             for page in range(-(-len(self._of[name].runs) // _PAGE)):
                 yield self._row(name, page)
+        yield from self.outcomes.rows()
 
     def put(self, row: Row) -> bool:
         """Take in a row of a snapshot; those of one transaction come in the order of their pages."""
         if not row.HasField("halves"):
-            return False
+            return self.outcomes.put(row)
         told = row.halves
         known = self._of.get(told.transaction)
         if known is None:
             known = Transaction()
             self._put(told.transaction, known)
             known.latest_at, known.number, known.copied = told.latest_at, told.number, told.copied
+            known.first_at, known.check_after_ms, known.max_checks = told.first_at, told.check_after_ms, told.max_checks
+            known.checks, known.dead = told.checks, told.dead
+            known.story = tuple(CheckRound(each.at, each.asked, each.unknown) for each in told.story)
             if known.number:
                 self._decided[known.number] = told.transaction
         for run in told.runs:
@@ -224,8 +316,10 @@ class Halves:
                 key = QueueKey(run.topic_id, run.queue_id)
                 known.sent[key] = known.sent.get(key, 0) + run.length
         self.runs += len(told.runs)
-        if known.number:
+        if known.number or known.dead:
             known.find_place()
+        if is_producers(told.transaction):
+            known.find_moved()
         return True
 
     def copy(self) -> Halves:
@@ -234,6 +328,7 @@ class Halves:
         for name, known in self._of.items():
             other._put(name, known.copy())
         other._decided, other.bytes, other.runs = dict(self._decided), self.bytes, self.runs
+        other.outcomes = self.outcomes.copy()
         return other
 
     def _row(self, name: str, page: int) -> Row:
@@ -243,5 +338,8 @@ class Halves:
         row = HalvesRow(transaction=name, page=page)
         if page == 0:
             row.latest_at, row.number, row.copied = known.latest_at, known.number, known.copied
+            row.first_at, row.check_after_ms, row.max_checks = known.first_at, known.check_after_ms, known.max_checks
+            row.checks, row.dead = known.checks, known.dead
+            row.story.extend([TransactionCheckRow(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.story])
         row.runs.extend([HalfRunRow(**run._asdict()) for run in known.runs[page * _PAGE : (page + 1) * _PAGE]])
         return Row(halves=row)

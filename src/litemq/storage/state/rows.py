@@ -50,6 +50,8 @@ def row_key(row: Row) -> bytes:
             return b"s" + row.sink.query.encode()
         case "job":
             return _PENDING.pack(b"j", row.job.number)
+        case "outcomes":
+            return b"e" + row.outcomes.page.to_bytes(8, "big")
         case other:
             raise ValueError(f"a row of an unknown kind: {other}")
 
@@ -79,5 +81,7 @@ def is_gone(row: Row) -> bool:
             return row.halves.gone
         case "job":
             return row.job.gone
+        case "outcomes":
+            return not row.outcomes.transactions
         case _:
             return False

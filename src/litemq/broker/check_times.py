@@ -1,0 +1,33 @@
+"""When a transaction's producer is asked for its outcome, and how often: as its first message says, else its topic, else the broker."""
+
+from __future__ import annotations
+
+from litemq.broker.config import BrokerLimits
+from litemq.storage.state import TopicFacts
+from litemq.storage.state.half_runs import Transaction
+from litemq.storage.store import Store
+
+__all__ = ["CheckTimes"]
+
+
+class CheckTimes:
+    """A function of what is known of a transaction: after a restart, the times are the same."""
+
+    def __init__(self, store: Store, limits: BrokerLimits) -> None:
+        self._store = store
+        self._limits = limits
+
+    def next_at(self, known: Transaction) -> int:
+        """When it is asked for next, or given up (ms)."""
+        if known.story:
+            return known.story[-1].at + self._limits.check_every_ms
+        return known.first_at + (known.check_after_ms or self._limits.check_after_ms)
+
+    def most(self, known: Transaction) -> int:
+        """How often it is asked for before it is given up."""
+        return known.max_checks or self._limits.max_checks
+
+    def topics(self, known: Transaction) -> list[TopicFacts]:
+        """The topics that its messages are meant for."""
+        topics = self._store.state.topics
+        return [topics[topic_id] for topic_id in dict.fromkeys(run.topic_id for run in known.runs) if topic_id in topics]

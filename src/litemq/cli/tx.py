@@ -1,0 +1,156 @@
+"""``litemq tx``: list transactions that wait for their outcome, look at one, commit it, roll it back."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.cli.showing import as_value, time_of
+
+if TYPE_CHECKING:
+    from litemq import AsyncClient, Message, TransactionState
+    from litemq.client.transaction_backend import TransactionFact
+
+__all__ = ["app"]
+
+app = new_noun("tx")
+
+
+class State(StrEnum):
+    """What ``--state`` takes."""
+
+    UNDECIDED = "undecided"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled-back"
+    DEAD = "dead"
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The transaction, as `litemq tx list` names it.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+
+
+@app.callback()
+def tx() -> None:
+    """List transactions that wait for their outcome, look at one, commit it, roll it back."""
+
+
+@app.command("list")
+def list_(
+    group: Annotated[str, typer.Option("--group", help="Of this producer group.")] = "",
+    topic: Annotated[str, typer.Option("--topic", help="With messages for this topic.")] = "",
+    state: Annotated[
+        State | None, typer.Option("--state", help="In this state; those that ended are remembered for a while.", show_default=False)
+    ] = None,
+    older_than: Annotated[float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Begun so long ago, or longer.")] = 0,
+    sinks: Annotated[bool, typer.Option("--sinks", help="Also those of jobs that write by Spark.")] = False,
+    most: Annotated[int, typer.Option("-n", "--most", min=1, help="How many at most.")] = 100,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """List transactions that have not ended; with --state, those in it."""
+
+    async def use(mq: AsyncClient) -> list[TransactionFact]:
+        chosen = None if state is None else state.value
+        return await mq.transactions.select(
+            group_id=group, topic=topic, state=chosen, older_than=older_than, include_sinks=sinks, most=most
+        )
+
+    rows = [_row(fact) for fact in with_client(url, config, use)]
+    columns = ["transaction", "state", "begun_at", "topics", "messages", "checks", "next_check_at"]
+    write_rows(rows, columns, output, none="No transaction waits." if state is None else f"No transaction is {state.value}.")
+
+
+@app.command("show")
+def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """Show a transaction, who was asked for its outcome, and its messages. Exits with 3 when its broker does not know it."""
+
+    async def use(mq: AsyncClient) -> tuple[TransactionFact, list[Message]]:
+        return await mq.transactions.get(transaction_id), await mq.transactions.messages(transaction_id)
+
+    fact, messages = with_client(url, config, use)
+    _check_known(fact)
+    if output is not OutputFormat.TABLE:
+        write_value({**_row(fact), "story": _story(fact), "contents": [as_value(message) for message in messages]}, output)
+        return
+    for word, value in _row(fact).items():
+        if value != "":
+            sys.stdout.write(f"{word:<14} {plain(str(value), 1000)}\n")
+    for round_ in _story(fact):
+        sys.stdout.write(f"{'checked':<14} {round_['at']}: {round_['said']}\n")
+    for message in messages:
+        sys.stdout.write(f"{'message':<14} {message.message_id} for {message.topic}: {plain(message.body, 200)}\n")
+
+
+@app.command("commit")
+def commit(transaction_id: Id, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
+    """Let everybody see a transaction's messages. Without --yes it only shows them, and exits with 1."""
+    _end(transaction_id, url, config, is_commit=True, yes=yes)
+
+
+@app.command("rollback")
+def rollback(transaction_id: Id, yes: Yes = False, url: Url = None, config: ClientFile = None) -> None:
+    """See to it that nobody sees a transaction's messages. Without --yes it only shows them, and exits with 1."""
+    _end(transaction_id, url, config, is_commit=False, yes=yes)
+
+
+def _end(transaction_id: str, url: str | None, config: ClientFile, *, is_commit: bool, yes: bool) -> None:
+    async def use(mq: AsyncClient) -> TransactionFact:
+        fact = await mq.transactions.get(transaction_id)
+        if yes:
+            await (mq.transactions.commit(transaction_id) if is_commit else mq.transactions.rollback(transaction_id))
+        return fact
+
+    fact = with_client(url, config, use)
+    _check_known(fact)
+    what = f"{fact.messages} message{'' if fact.messages == 1 else 's'} for {', '.join(fact.topics) or 'its topic'}"
+    if yes:
+        sys.stdout.write(f"{transaction_id} is {'committed' if is_commit else 'rolled back'}.\n")
+        return
+    if _word(fact.state) == State.UNDECIDED.value:
+        sys.stdout.write(f"Would {'commit' if is_commit else 'roll back'} {transaction_id}: {what}.\n")
+        sys.stdout.write("Nothing was changed. Say --yes to do it; it cannot be undone.\n")
+    else:
+        sys.stdout.write(f"{transaction_id} is {_word(fact.state)} already.\n")
+    raise typer.Exit(EXIT_FAILED)
+
+
+def _check_known(fact: TransactionFact) -> None:
+    if _word(fact.state) == "not-known":
+        typer.echo(f"broker {fact.broker} does not know transaction {fact.transaction_id}, or has forgotten how it ended", err=True)
+        raise typer.Exit(EXIT_NOT_FOUND)
+
+
+def _row(fact: TransactionFact) -> dict[str, object]:
+    return {
+        "transaction": fact.transaction_id,
+        "broker": fact.broker,
+        "group": fact.group_id,
+        "state": _word(fact.state),
+        "begun_at": time_of(fact.stored_at) if fact.stored_at else "",
+        "topics": ",".join(fact.topics),
+        "messages": fact.messages,
+        "bytes": fact.size,
+        "checks": fact.checks,
+        "next_check_at": time_of(fact.next_check_at) if fact.next_check_at else "",
+        "kind": "sink" if fact.is_sink else "producer",
+    }
+
+
+def _story(fact: TransactionFact) -> list[dict[str, str]]:
+    said = {True: "which said that it does not know", False: "which has not answered"}
+    return [
+        {"at": time_of(each.at), "said": f"asked {each.asked}, {said[each.unknown]}" if each.asked else "nobody of the group was there"}
+        for each in fact.story
+    ]
+
+
+def _word(state: TransactionState) -> str:
+    return state.value.replace(" ", "-")

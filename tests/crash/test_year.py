@@ -1,0 +1,51 @@
+"""A year of timers in a minute: each comes exactly once, at its time, or was cancelled; none is written again more often than it must be.
+
+``LITEMQ_YEAR_TIMERS`` says how much happens in a year, ``LITEMQ_YEARS`` how many years of different seeds there are.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from litemq.storage import disk_store
+from litemq.storage.timers.held import HeldTimers
+from support.year import SimulatedYear
+
+TIMERS: Final = int(os.environ.get("LITEMQ_YEAR_TIMERS", "500"))
+YEARS: Final = int(os.environ.get("LITEMQ_YEARS", "2"))
+
+
+@pytest.mark.parametrize("seed", range(YEARS))
+def test_a_year(tmp_path: Path, seed: int) -> None:
+    year = SimulatedYear(tmp_path / "store", seed, TIMERS)
+    try:
+        report = year.live()
+    finally:
+        year.close()
+    print(f"\nyear {seed}: {report}")  # noqa: T201
+    assert report.rewritten_bytes > 0
+    assert len(report.happened) == len(year.EVENTS), "something never happened: the year is too short"
+
+
+def _must_fail(directory: Path) -> str:
+    year = SimulatedYear(directory / "store", 1, 300)
+    try:
+        with pytest.raises((AssertionError, KeyError)) as failure:
+            year.live()
+    finally:
+        year.close()
+    return str(failure.value)
+
+
+def test_without_carrying_forward_timers_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_store, "carry_timers", lambda *_: None)
+    assert "should have come" in _must_fail(tmp_path)
+
+
+def test_what_is_cancelled_in_words_only_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeldTimers, "apply", lambda *_: None)
+    assert "was cancelled, and came" in _must_fail(tmp_path)
