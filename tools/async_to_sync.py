@@ -56,7 +56,10 @@ from litemq.client.ordered import MAX_HELD
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
+from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
+from litemq.client.timer_backend import CancelOutcome
+from litemq.client.timers import Timers
 from litemq.client.transaction import Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
@@ -73,6 +76,7 @@ __all__ = [
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
+    "SyncTimers",
     "SyncTransaction",
     "SyncTransactions",
 ]
@@ -90,6 +94,8 @@ NAMES = {
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
     "Jobs": "SyncJobs",
+    "Timers": "SyncTimers",
+    "AsyncIterator": "Iterator",
     "Transaction": "SyncTransaction",
     "Transactions": "SyncTransactions",
 }
@@ -195,6 +201,14 @@ BODIES = {
                 raise
         else:
             self._thread.run(processing.__aexit__(None, None, None))""",
+    "SyncTimers.list": """
+        found = self._thread.call(lambda: self._wrapped.list({arguments}))
+
+        async def following() -> ScheduledMessage | None:
+            return await anext(found, None)
+
+        while (message := self._thread.run(following())) is not None:
+            yield message""",
     "SyncMessage.release": """
         self._thread.call(self._wrapped.release)""",
 }
@@ -218,6 +232,7 @@ SOURCES = [
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
     Source("jobs.py", "Jobs"),
+    Source("timers.py", "Timers"),
     Source("transaction.py", "Transaction", (), ENDING),
     Source("transactions.py", "Transactions"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
@@ -230,6 +245,7 @@ WRAPPED_RESULTS = (
     "SyncDeadLetters",
     "SyncJobs",
     "SyncRedrive",
+    "SyncTimers",
     "SyncTransaction",
     "SyncTransactions",
 )
@@ -329,7 +345,7 @@ def _method(owner: str, method: Method) -> str:
         body = "\n        " + _body(method, call, returns)
     docstring = _docstring(method)
     documented = f'\n        """{docstring}"""' if docstring else ""
-    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns.startswith("Iterator") else ""
+    decorators = "    @property\n" if is_property else "    @contextmanager\n" if returns == "Iterator[SyncMessage]" else ""
     return f"\n{decorators}    def {method.name}{_signature(method)}:{documented}{body}\n"
 
 

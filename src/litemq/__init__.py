@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from litemq.client.middleware import Middleware
     from litemq.client.plugins import Plugin
     from litemq.client.retry_policy import Retry, RetryPolicy
+    from litemq.client.scheduled_message import ScheduledMessage
+    from litemq.client.timer_backend import CancelOutcome, ScheduledState
     from litemq.client.transaction import Transaction, TransactionReceipt
     from litemq.client.transaction_backend import TransactionState
     from litemq.client.transaction_listener import CheckedTransaction, Decision, PreparedMessage, TransactionListener
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AckPolicy",
     "AsyncClient",
+    "CancelOutcome",
     "CheckedTransaction",
     "Client",
     "ClientConfig",
@@ -39,6 +42,8 @@ __all__ = [
     "PreparedMessage",
     "Retry",
     "RetryPolicy",
+    "ScheduledMessage",
+    "ScheduledState",
     "SendReceipt",
     "Transaction",
     "TransactionListener",
@@ -51,6 +56,7 @@ __all__ = [
 _PLACES = {
     "AckPolicy": "litemq.client.ack_policy",
     "AsyncClient": "litemq.client.async_client",
+    "CancelOutcome": "litemq.client.timer_backend",
     "Client": "litemq.client.client",
     "ClientConfig": "litemq.client.config",
     "FailureLimits": "litemq.client.handler_breaker",
@@ -63,6 +69,8 @@ _PLACES = {
     "Plugin": "litemq.client.plugins",
     "Retry": "litemq.client.retry_policy",
     "RetryPolicy": "litemq.client.retry_policy",
+    "ScheduledMessage": "litemq.client.scheduled_message",
+    "ScheduledState": "litemq.client.timer_backend",
     "SendReceipt": "litemq.client.messages",
     "CheckedTransaction": "litemq.client.transaction_listener",
     "Decision": "litemq.client.transaction_listener",

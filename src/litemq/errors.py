@@ -36,6 +36,9 @@ The tree (a test holds it equal to the classes below)::
     │   ├── BacklogFullError
     │   ├── GroupBusyError
     │   ├── TransactionRefusedError
+    │   ├── TimerEndedError
+    │   ├── TimerNotFoundError
+    │   ├── TooManyTimerChangesError
     │   ├── TransactionEndedError
     │   ├── TransactionNotFoundError
     │   ├── JobNotFoundError
@@ -108,6 +111,9 @@ __all__ = [
     "StorageError",
     "StoreFailedError",
     "StoreLockedError",
+    "TimerEndedError",
+    "TimerNotFoundError",
+    "TooManyTimerChangesError",
     "TopicNotFoundError",
     "TransactionEndedError",
     "TransactionNotFoundError",
@@ -383,6 +389,24 @@ class TransactionRefusedError(BrokerError):
     """A transaction can be neither continued nor committed: it was decided or rolled back before, or records of it are missing. Write it anew."""
 
     code = 58
+
+
+class TimerEndedError(BrokerError):
+    """A delayed message waits no longer: it was delivered, or cancelled. Send another one."""
+
+    code = 70
+
+
+class TimerNotFoundError(BrokerError):
+    """No delayed message has this id in the topic. Check the topic and the receipt's id; what was delivered or cancelled long ago is not known any more."""
+
+    code = 71
+
+
+class TooManyTimerChangesError(BrokerError):
+    """So many delayed messages were moved, or batches cancelled, that a broker remembers no more. Cancel by id, and send anew what is to come later."""
+
+    code = 72
 
 
 class TransactionEndedError(BrokerError):

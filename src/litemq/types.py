@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 from litemq.errors import InvalidArgumentError
 
 __all__ = [
+    "CLOCKS_DIFFER_MS",
     "DEFAULT_PRIORITY",
     "LATEST_TIME_MS",
     "LEAST_DELAY_MS",
@@ -52,6 +53,7 @@ LATEST_TIME_MS: Final = 253_402_300_799_999
 # A message may wait for so long.
 LEAST_DELAY_MS: Final = 10
 MOST_DELAY_MS: Final = 365 * 24 * 3600 * 1000
+CLOCKS_DIFFER_MS: Final = 60_000  # a client's clock from a broker's
 
 MAX_NAME_BYTES: Final = 127
 SYSTEM_PREFIXES: Final = ("%", "LITEMQ_SYS_", "RMQ_SYS_")

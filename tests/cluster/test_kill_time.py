@@ -1,4 +1,4 @@
-"""Two brokers that are killed in turn, again and again, while timers fire: none is lost, none comes twice, none comes early.
+"""Two brokers that are killed in turn, again and again, while timers fire and transactions are decided: nothing is lost, twice, early, or seen too soon.
 
 ``LITEMQ_CHAOS_SECONDS`` says for how long.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,38 +16,52 @@ import pytest
 from litemq.net.event_loop import run
 from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn
 from support.history import Outcome
-from support.time_history import time_problems
-from support.time_load import TimeLoad, running
+from support.time_chaos import TimeChaos, running
+from support.time_history import Fate, TimeHistory, TimerStory, time_problems
 
 SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "9"))
 SETTLE: Final = 60.0
 
 
-def report(title: str, load: TimeLoad) -> None:
-    history = load.history
+def report(title: str, chaos: TimeChaos) -> None:
+    history = chaos.history
     stored_at = dict(history.timer_log)
     late = sorted(stored_at[name] - max(story.possible_dues) for name, story in history.timers.items() if name in stored_at)
     figures = {
         "timers": f"{len(history.timers):,}",
         "of them acked": f"{sum(story.outcome is Outcome.ACKED for story in history.timers.values()):,}",
         "came": f"{len(history.timer_log):,}",
+        "cancelled, moved": f"{_fates(history, lambda story: story.cancelled)}, {_fates(history, _last_move)}",
+        "of cancelled batches": f"{sum(story.never_after is not None for story in history.timers.values()):,}",
         "late, the half of them": f"{late[len(late) // 2]} ms" if late else "",
         "late, the latest": f"{late[-1]} ms" if late else "",
+        "transactions": f"{len(history.transactions):,}",
+        "of them count": f"{sum(story.truth is True for story in history.transactions.values()):,}",
+        "their messages": f"{len(history.transaction_log):,}, seen {len(history.sightings):,} times",
     }
     print(f"\n{title}", *(f"  {name:<28}{figure}" for name, figure in figures.items()), sep="\n")  # noqa: T201
-    for error, times in Counter(load.errors).most_common(5):
+    for error, times in Counter(chaos.errors).most_common(5):
         print(f"  {times} x {error}")  # noqa: T201
+
+
+def _fates(history: TimeHistory, of: Callable[[TimerStory], Fate | None]) -> str:
+    return "/".join(str(sum(of(story) is fate for story in history.timers.values())) for fate in (Fate.DONE, Fate.TOO_LATE, Fate.UNKNOWN))
+
+
+def _last_move(story: TimerStory) -> Fate | None:
+    return story.moves[-1][1] if story.moves else None
 
 
 @pytest.mark.skipif(SECONDS < 2 * BETWEEN_KILLS, reason="too short for a kill of each")
 def test_kill_brokers_while_time_passes(tmp_path: Path) -> None:
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):
-            load = TimeLoad(f"litemq://{names.address}")
-            async with running(load, settle=SETTLE):
+            chaos = TimeChaos(f"litemq://{names.address}")
+            async with running(chaos, settle=SETTLE):
                 kills = await kill_in_turn(brokers, SECONDS)
-            report(f"brokers killed {kills} times in {SECONDS:g} s", load)
-            assert time_problems(load.history) == []
-            assert len(load.history.timer_log) > 50 * SECONDS
+            report(f"brokers killed {kills} times in {SECONDS:g} s", chaos)
+            history = chaos.history
+            assert time_problems(history) == []
+            assert len(history.timer_log) > 50 * SECONDS
 
     run(scenario())

@@ -31,6 +31,12 @@ class TimerStory:
     outcome: Outcome = Outcome.UNKNOWN
     moves: list[tuple[int, Fate]] = field(default_factory=list)  # one at a time
     cancelled: Fate | None = None
+    never_after: int | None = None  # its batch was cancelled by then: it came before, or it never does
+
+    @property
+    def must_come(self) -> bool:
+        """Whether there is no way in which it may be missing in the end."""
+        return self.outcome is Outcome.ACKED and (self.cancelled is Fate.TOO_LATE or (self.cancelled is None and self.never_after is None))
 
     @property
     def possible_dues(self) -> list[int]:
@@ -111,7 +117,7 @@ def _timers_lost(history: TimeHistory) -> Iterator[str]:
     """I8: none is lost: what was acknowledged and not cancelled was delivered."""
     delivered = {each.name for each in history.timer_log}
     for name, story in history.timers.items():
-        if story.outcome is Outcome.ACKED and story.cancelled in {None, Fate.TOO_LATE} and name not in delivered:
+        if story.must_come and name not in delivered:
             yield f"I8: timer {name}, due {story.possible_dues}, never came"
 
 
@@ -124,12 +130,14 @@ def _timers_repeated(history: TimeHistory) -> Iterator[str]:
 
 def _timers_not_wanted(history: TimeHistory) -> Iterator[str]:
     """I8: what is cancelled never comes, and nothing comes that nobody sent."""
-    for name, _ in history.timer_log:
+    for name, stored_at in history.timer_log:
         story = history.timers.get(name)
         if story is None:
             yield f"timer {name} was never sent"
         elif story.cancelled is Fate.DONE:
             yield f"I8: timer {name} was cancelled, and came"
+        elif story.never_after is not None and stored_at > story.never_after:
+            yield f"I8: timer {name} came {stored_at - story.never_after} ms after its batch was cancelled"
         elif story.outcome is Outcome.REFUSED:
             yield f"timer {name} was refused, and came"
 

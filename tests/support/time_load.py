@@ -1,9 +1,8 @@
-"""Timers, jobs and transactions against a cluster that is killed meanwhile; what they see is written down, and they go on whatever happens."""
+"""Timers against a cluster that is killed meanwhile: sent, cancelled, moved; what is seen is written down, and it goes on whatever happens."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -13,48 +12,56 @@ from typing import Final
 
 from litemq.client.async_client import AsyncClient
 from litemq.client.messages import Message, SendReceipt
-from litemq.errors import LiteMQError, SendOutcomeUnknownError
+from litemq.client.timer_backend import CancelOutcome
+from litemq.errors import LiteMQError, SendOutcomeUnknownError, TimerEndedError, TimerNotFoundError
 from support.history import Outcome
-from support.time_history import Delivered, TimeHistory, TimerStory
+from support.time_history import Delivered, Fate, TimeHistory, TimerStory
 
 TIMERS: Final = "reminders"
-_EVERY_S: Final = 0.01
-_AT_ONCE: Final = 4
+_EVERY_S: Final = 0.02
+_AT_ONCE: Final = 6
+_OF_A_BATCH: Final = 30
 _DELAYS_S: Final = (0.0, 6.0)  # a kill every three seconds: most wait through one
-_STEP_S: Final = 0.2
+_CHANGE_EVERY_S: Final = 0.05
+_CHANGERS: Final = 6
+_LATEST: Final = 100  # those that were stored last
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+async def messages_of(mq: AsyncClient, topic: str) -> AsyncIterator[Message]:
+    """What is in the log now, by the reader that anybody may use."""
+    async for message in mq.reader(topic, follow=False):
+        yield message
 
 
 @dataclass
-class TimeLoad:
-    """Everything that runs against a cluster, with the history that it makes."""
+class TimerLoad:
+    """Who sends timers, and who changes their mind about them."""
 
-    url: str
-    history: TimeHistory = field(default_factory=TimeHistory)
+    history: TimeHistory
     errors: list[str] = field(default_factory=list)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     chance: Random = field(default_factory=lambda: Random(7))
+    ids: dict[str, str] = field(default_factory=dict)  # of those that are stored, by name
+    batches: dict[str, list[str]] = field(default_factory=dict)
 
-    def client(self) -> AsyncClient:
-        return AsyncClient(self.url, shutdown_timeout_ms=10_000)
-
-    # Timers -------------------------------------------------------------------------------------------------------------------
-
-    async def send_timers(self) -> None:
+    async def send(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
         """Some every few milliseconds, until it is over; at the end, all are known to be stored, not to be, or nobody knows."""
-        async with self.client() as mq:
-            number = 0
-            while not self.stopping.is_set():
-                for _ in range(_AT_ONCE):
-                    self._send_timer(mq, f"t{number}")
-                    number += 1
-                await asyncio.sleep(_EVERY_S)
-            await mq.flush()
+        number = 0
+        while not stopping.is_set():
+            for _ in range(_AT_ONCE):
+                self._send(mq, f"t{number}", f"b{number // _OF_A_BATCH}")
+                number += 1
+            await asyncio.sleep(_EVERY_S)
+        await mq.flush()
 
-    def _send_timer(self, mq: AsyncClient, name: str) -> None:
+    def _send(self, mq: AsyncClient, name: str, batch: str) -> None:
         due = int((time.time() + self.chance.uniform(*_DELAYS_S)) * 1000)
         story = self.history.timers[name] = TimerStory(due)
         try:
-            sent = mq.send_nowait(TIMERS, name.encode(), deliver_at=datetime.fromtimestamp(due / 1000, UTC))
+            sent = mq.send_nowait(TIMERS, name.encode(), deliver_at=datetime.fromtimestamp(due / 1000, UTC), batch_id=batch)
         except LiteMQError as error:
             self._failed(story, error)
             return
@@ -63,6 +70,8 @@ class TimeLoad:
             error = sent.exception()
             if error is None:
                 story.outcome = Outcome.ACKED
+                self.ids[name] = sent.result().message_id
+                self.batches.setdefault(batch, []).append(name)
             else:
                 self._failed(story, error)
 
@@ -73,50 +82,78 @@ class TimeLoad:
         if not isinstance(error, SendOutcomeUnknownError):
             story.outcome = Outcome.REFUSED
 
+    # Changing one's mind ------------------------------------------------------------------------------------------------------
+
+    async def change(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
+        """Several at once: cancel some, move others, and now and then cancel a whole batch."""
+        await asyncio.gather(*(self._changer(mq, stopping, number) for number in range(_CHANGERS)))
+
+    async def _changer(self, mq: AsyncClient, stopping: asyncio.Event, number: int) -> None:
+        while not stopping.is_set():
+            await asyncio.sleep(_CHANGE_EVERY_S)
+            mine = [name for name in self.ids if int(name[1:]) % _CHANGERS == number]  # of one timer, one thing is wanted at a time
+            if not mine:
+                continue
+            name = self.chance.choice(mine[-_LATEST:])
+            kind = self.chance.random()
+            try:
+                if kind < 0.45:
+                    await self._cancel(mq, name)
+                elif kind < 0.9:
+                    await self._move(mq, name)
+                else:
+                    await self._cancel_batch(mq, self.chance.choice(list(self.batches)))
+            except LiteMQError as error:
+                self.errors.append(f"{type(error).__name__}: {error}")
+
+    async def _cancel(self, mq: AsyncClient, name: str) -> None:
+        story = self.history.timers[name]
+        before = story.cancelled
+        story.cancelled = before or Fate.UNKNOWN
+        match await mq.timers.cancel(TIMERS, self.ids[name]):
+            case CancelOutcome.CANCELLED | CancelOutcome.CANCELLED_BEFORE:
+                story.cancelled = Fate.DONE if story.never_after is None else before
+            case CancelOutcome.DELIVERED:
+                assert before is not Fate.DONE, f"{name} was cancelled, and then delivered"
+                story.cancelled = Fate.TOO_LATE
+            case CancelOutcome.UNKNOWN:
+                story.cancelled = before  # its broker was not there to be asked
+
+    async def _move(self, mq: AsyncClient, name: str) -> None:
+        story = self.history.timers[name]
+        due = now_ms() + self.chance.randint(0, 5000)
+        story.moves.append((due, Fate.UNKNOWN))
+        fate = Fate.UNKNOWN
+        try:
+            await mq.timers.reschedule(TIMERS, self.ids[name], deliver_at=datetime.fromtimestamp(due / 1000, UTC))
+            fate = Fate.DONE
+        except (TimerEndedError, TimerNotFoundError):
+            fate = Fate.TOO_LATE
+        finally:
+            story.moves[-1] = due, fate
+
+    async def _cancel_batch(self, mq: AsyncClient, batch: str) -> None:
+        names = list(self.batches[batch])  # stored before it is cancelled
+        for name in names:
+            story = self.history.timers[name]
+            story.never_after = story.never_after or 1 << 60  # whether it comes is not known from here on
+        await mq.timers.cancel_batch(TIMERS, batch)
+        done = now_ms()
+        for name in names:
+            story = self.history.timers[name]
+            story.never_after = min(done, story.never_after or done)
+
     # What came of it ----------------------------------------------------------------------------------------------------------
 
-    async def read_logs(self) -> None:
-        """What is in the log now, by the reader that anybody may use."""
-        self.history.timer_log = [Delivered(m.body.decode(), m.store_timestamp) async for m in self._messages(TIMERS)]
+    async def read(self, mq: AsyncClient) -> None:
+        """What was delivered so far."""
+        self.history.timer_log = [Delivered(message.body.decode(), message.store_timestamp) async for message in messages_of(mq, TIMERS)]
 
-    async def _messages(self, topic: str) -> AsyncIterator[Message]:
-        async with self.client() as mq:
-            async for message in mq.reader(topic, follow=False):
-                yield message
+    @property
+    def last_due(self) -> int:
+        return max((due for story in self.history.timers.values() for due in story.possible_dues), default=0)
 
-    async def wait_until_all_came(self, within: float) -> None:
-        """Until everything that must come is there, and a moment longer; the checker tells what is missing where that does not happen."""
-        last = max((due for story in self.history.timers.values() for due in story.possible_dues), default=0)
-        await asyncio.sleep(max(0.0, last / 1000 - time.time()))
-        until = time.monotonic() + within
-        while time.monotonic() < until:
-            await self.read_logs()
-            if not self._is_missing():
-                break
-            await asyncio.sleep(_STEP_S)
-        await asyncio.sleep(_STEP_S)
-        await self.read_logs()
-
-    def _is_missing(self) -> bool:
+    def is_missing(self) -> bool:
+        """Whether something has to come yet."""
         came = {each.name for each in self.history.timer_log}
-        return any(
-            story.outcome is Outcome.ACKED and story.cancelled is None and name not in came for name, story in self.history.timers.items()
-        )
-
-
-@contextlib.asynccontextmanager
-async def running(load: TimeLoad, *, settle: float) -> AsyncIterator[TimeLoad]:
-    """Everything at once; after the block it comes to an end, and the log is read."""
-    async with load.client() as mq:
-        await mq.admin.create_topic(TIMERS, queues=2)
-    tasks = [asyncio.create_task(load.send_timers())]
-    try:
-        yield load
-        load.stopping.set()
-        async with asyncio.timeout(settle):
-            await asyncio.gather(*tasks)
-        await load.wait_until_all_came(settle)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return any(story.must_come and name not in came for name, story in self.history.timers.items())

@@ -1,13 +1,14 @@
-"""``litemq bench suite time``: timers, as users meet them.
+"""``litemq bench suite time``: timers and transactions, as users meet them.
 
 A broker of its own for each measurement, started by the command that users type, its data below the temporary directory (``TMPDIR``); the load comes
-from this process, through the public client. Timers have bodies of 128 bytes, normal messages of 1 KiB.
+from this process, through the public client. Timers have bodies of 128 bytes, other messages of 1 KiB.
 """
 
 from __future__ import annotations
 
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.timers import TimersAtScale
+from litemq.bench.transactions import CommittedTransactions
 
 __all__ = ["figures"]
 
@@ -15,6 +16,7 @@ __all__ = ["figures"]
 def figures(scale: float) -> list[Figure]:
     """What is promised of time; ``scale`` makes each measurement smaller."""
     timers = TimersAtScale(scale)
+    transactions = CommittedTransactions(scale)
     return [
         Figure("timer_insert", "timers for the next year, sent in batches, level disk", "timers/s", timers.insert_rate, at_least(100_000)),
         Figure(
@@ -29,4 +31,8 @@ def figures(scale: float) -> list[Figure]:
         Figure("beside_timers_p99", "normal messages meanwhile, from send to async for", "ms", lambda: timers.last.normal_p99_ms),
         Figure("timer_memory", "resident memory of the broker, at most", "GB", lambda: timers.last.resident_bytes / 1e9, at_most(1.5)),
         Figure("timer_disk", "files for each pending timer, its record included", "bytes", lambda: timers.last.stored_bytes_each),
+        Figure(
+            "transactions", "half and commit, one client process, 256 under way, level disk", "tx/s", transactions.rate, at_least(5_000)
+        ),
+        Figure("transaction_p99", "99 of 100 of those are committed within", "ms", lambda: transactions.p99_ms),
     ]

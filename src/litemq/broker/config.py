@@ -52,6 +52,10 @@ class BrokerLimits:
     # How far a queue may run ahead of its slowest group, where its topic does not say.
     max_backlog: int = 10_000_000
 
+    # Delayed messages that wait for another time than they were sent with, and batches of them that were cancelled within a year.
+    max_moved_timers: int = 1_000_000
+    max_cancelled_batches: int = 100_000
+
     # Halves of batches that are not decided, or not in their queues yet. What nobody decides or adds to for so long is rolled back.
     half_lifetime_ms: int = 24 * 3_600_000
     max_half_bytes: int = 64 << 30

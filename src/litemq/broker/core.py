@@ -34,6 +34,7 @@ from litemq.broker.quotas import Quotas
 from litemq.broker.redrive import Redriving
 from litemq.broker.retries import Retries
 from litemq.broker.sending import Request, Sending
+from litemq.broker.timer_requests import TimerRequests
 from litemq.broker.timers import Timers
 from litemq.broker.topics import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.trace import Trace
@@ -126,6 +127,7 @@ class Broker:
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
         self._cron = Cron(store, clock, self.alarms, self._grown)
         job_requests = JobRequests(store, clock, self._cron, self._limits, self._lookups, self._grown, self._in_background)
+        timer_requests = TimerRequests(store, clock, self._limits, self._lookups, self._topic, self._timers.held, self._in_background)
         self._visitors = Visitors(clock)
         is_paused = store.state.delivery.groups.is_paused
         why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
@@ -145,6 +147,7 @@ class Broker:
             **dead_letter_requests.handlers,
             **why_requests.handlers,
             **job_requests.handlers,
+            **timer_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **ArchiveRequests(store, clock, self._topic).handlers,

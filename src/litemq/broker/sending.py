@@ -39,14 +39,13 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Appended, Store
-from litemq.types import MOST_DELAY_MS, Durability
+from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS, Durability
 
 __all__ = ["Request", "Sending"]
 
 _RETRY_AFTER_MS: Final = 20
 _WORTH_COLUMNS: Final = 8  # requests of a turn: for fewer, each is looked at by itself
 _NOT_TOLD: Final = -1
-_CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
 _LOG = logging.getLogger(__name__)
 
 _DISK: Final = int(Durability.DISK)
@@ -295,7 +294,7 @@ class Sending:
         return topic is not None and topic.has_priorities
 
     def _check_due(self, due: int, size: int) -> None:
-        if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
+        if due > self._clock.wall_ms() + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
             raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
         if size > self._store.timer_room:
             raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")

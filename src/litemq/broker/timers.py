@@ -16,10 +16,13 @@ from litemq.broker.alarms import Alarms
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
 from litemq.format.record import FIXED_BYTES
-from litemq.proto.control_pb2 import Control, TimerEnded
+from litemq.format.timer_batches import batch_of
+from litemq.format.view import RecordView
+from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed, Store
 from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.held import ending_of
 from litemq.types import RecordKind
 
 __all__ = ["Timers"]
@@ -68,10 +71,10 @@ class Timers:
         """Fire all that is due now; returns how many messages that were."""
         fired = 0
         async with self._firing:
+            now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
             while not self._closed:
                 near_end = self._store.timers.near_end
                 await self._load()
-                now = self._clock.wall_ms()
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
                 if timers:
                     fired += await self._fire(timers)
@@ -153,12 +156,18 @@ class Timers:
 
     def _append(self, timers: Sequence[Timer], records: Sequence[bytes | memoryview]) -> int:
         placed: list[Placed] = []
+        cancelled: list[TimerEnded] = []
+        batches = self._store.state.delivery.timer_batches
         for timer, record in zip(timers, records, strict=True):
             key = self._destination(record)
-            if key is None:
+            if len(batches) and batches.is_cancelled(*batch_of(record), timer.pending):
+                cancelled.append(ending_of(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size))
+            elif key is None:
                 self._give_up(timer, "its topic, or its queue there, was deleted")
             else:
                 placed.append(Placed(record, key.topic_id, key.queue_id, RecordKind.FIRED, timer.pending))
+        if cancelled:
+            self._end(cancelled, is_wanted=True)
         if placed:
             appended = self._store.append_placed(placed)
             self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), appended.end)
@@ -186,5 +195,13 @@ class Timers:
     def _give_up(self, timer: Timer, reason: str) -> None:
         """One that cannot be delivered does not wait for ever; the log says that it ended."""
         _LOG.error("the delayed message at log offset %d cannot be delivered: %s", timer.pending, reason)
-        ended = TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)
-        self._store.append_control(Control(timer_ended=ended))
+        self._end([TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)])
+
+    def _end(self, taken: list[TimerEnded], *, is_wanted: bool = False) -> None:
+        """One record for all that wait no longer, but for those that somebody else has ended or moved meanwhile."""
+
+        def decide() -> list[Control]:
+            ended = [told for told in taken if self._store.timers.is_taken(told.pending)]
+            return [Control(timers_ended=TimersEnded(timers=ended, cancelled=is_wanted))] if ended else []
+
+        self._store.change_timers(decide)

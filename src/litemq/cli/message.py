@@ -60,6 +60,15 @@ def send(
         DurabilityChoice | None,
         typer.Option("--durability", help="What the acknowledgement promises; default: what the broker's settings say."),
     ] = None,
+    delay: Annotated[float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Deliver it so much later.")] = None,
+    deliver_at: Annotated[
+        str | None,
+        typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False),
+    ] = None,
+    delay_level: Annotated[
+        int | None, typer.Option("--delay-level", min=1, max=18, help="Deliver it later, by RocketMQ's levels: 1 is 1 s, 18 is 2 hours.")
+    ] = None,
+    batch_id: Annotated[str, typer.Option("--batch-id", help="Delayed messages with the same one can be cancelled together.")] = "",
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -67,6 +76,7 @@ def send(
     """Send one message, and say where it is stored."""
     content = _body(body, file)
     named = _properties(properties or [])
+    due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
 
     async def use(mq: AsyncClient) -> SendReceipt:
         return await mq.send(
@@ -77,12 +87,19 @@ def send(
             properties=named,
             ordering_key=ordering_key,
             durability=None if durability is None else durability.value,
+            delay=delay,
+            deliver_at=due,
+            delay_level=delay_level,
+            batch_id=batch_id,
         )
 
+    is_delayed = delay is not None or due is not None or delay_level is not None
     receipt = with_client(url, config, use)
     if output is OutputFormat.TABLE:
         place = f"{receipt.broker}, queue {receipt.queue_id}, offset {receipt.queue_offset}"
-        if receipt.queue_offset < 0:
+        if receipt.queue_offset < 0 and is_delayed and receipt.store_timestamp:
+            place = f"{receipt.broker}, to be delivered to queue {receipt.queue_id} when it is due"
+        elif receipt.queue_offset < 0:
             place = "nobody waited for an acknowledgement, so its place is not known"
         sys.stdout.write(f"sent {receipt.message_id} to {topic}: {place}\n")
     else:

@@ -22,6 +22,7 @@ NOUNS: Final = {
     "nameserver": "Run a NameServer.",
     "pipeline": "Archive messages to a table with Spark, look after the table, see how far it is.",
     "store": "Look at a data directory, and carry messages out of it and into it, without a broker.",
+    "timer": "List delayed messages, cancel them, deliver them at another time.",
     "topic": "Create, delete, list and describe topics.",
     "tx": "List transactions that wait for their outcome, look at one, commit it, roll it back.",
     "up": "Run a NameServer and a broker here, for development.",

@@ -43,6 +43,7 @@ from litemq.client.selection import Selection, selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
 from litemq.client.terms import PLAIN, Terms, terms_of
+from litemq.client.timers import Timers
 from litemq.client.times import seconds
 from litemq.client.transaction import Transaction, TransactionReceipt, check_properties
 from litemq.client.transaction_listener import Answering, Decision, PreparedMessage, TransactionListener, decided
@@ -50,6 +51,7 @@ from litemq.client.transactions import Transactions
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
+from litemq.format.timer_batches import BATCH_ID, MAX_BATCH_ID_BYTES
 from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
@@ -231,15 +233,24 @@ class AsyncClient(AsyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> SendReceipt:
-        """Send a message, and wait until it is stored as safely as its durability promises."""
+        """Send a message, and wait until it is stored as safely as its durability promises.
+
+        ``delay_level`` is one of RocketMQ's 18 (1 s … 2 hours). Delayed messages with one ``batch_id`` can be cancelled together.
+        """
         engine = self._engine or self._opened()
         if self._seen:
-            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+            message = OutgoingMessage(
+                body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
+            )
             return await self._send_seen(engine, topic, message, durability)
         terms = PLAIN
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
-            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority)
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
+            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+        if batch_id:
+            properties = _in_batch(properties, batch_id)
         while True:
             try:
                 if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
@@ -265,15 +276,21 @@ class AsyncClient(AsyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> asyncio.Future[SendReceipt]:
         """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
         engine = self._engine or self._opened()
         if self._seen:
-            message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+            message = OutgoingMessage(
+                body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
+            )
             return asyncio.ensure_future(self._send_seen(engine, topic, message, durability))
         terms = PLAIN
-        if delay is not None or deliver_at is not None or ttl is not None or priority is not None:
-            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority)
+        if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
+            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+        if batch_id:
+            properties = _in_batch(properties, batch_id)
         if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
             return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
@@ -326,8 +343,11 @@ class AsyncClient(AsyncApp):
     ) -> asyncio.Future[SendReceipt]:
         """Hand over a message of a batch; raises ``BufferFullError`` where there is no room for it yet."""
         try:
-            terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority) if each.has_terms else PLAIN
-            return self._post(engine, topic, each.body, each.tags, each.keys, each.properties, each.ordering_key, durability, terms)
+            terms = PLAIN
+            if each.has_terms:
+                terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority, each.delay_level)
+            properties = _in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
+            return self._post(engine, topic, each.body, each.tags, each.keys, properties, each.ordering_key, durability, terms)
         except BufferFullError:
             raise
         except LiteMQError as reason:
@@ -647,9 +667,20 @@ class AsyncClient(AsyncApp):
         return Jobs(self._opened(), self._serializers)
 
     @property
+    def timers(self) -> Timers:
+        """Messages that were sent with a delay: cancelled, delivered at another time, listed."""
+        return Timers(self._opened(), self.config, self._serializers)
+
+    @property
     def admin(self) -> AsyncAdmin:
         """Topics and brokers."""
         return AsyncAdmin(self._opened(), self.config, self._serializers)
+
+
+def _in_batch(properties: Mapping[str, str] | None, batch_id: str) -> Mapping[str, str]:
+    if not isinstance(batch_id, str) or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
+        raise InvalidArgumentError(f"batch_id={batch_id!r}: choose a text of at most {MAX_BATCH_ID_BYTES} bytes")
+    return {**(properties or {}), BATCH_ID: batch_id}
 
 
 def _words(words: str | Sequence[str]) -> tuple[str, ...]:

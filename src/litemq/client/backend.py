@@ -15,6 +15,7 @@ from litemq.client.routing import Route
 from litemq.client.selection import EVERYTHING, Selection
 from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.terms import PLAIN, Terms
+from litemq.client.timer_backend import TimerBackend
 from litemq.client.topic_settings import TopicChanges, TopicSettings
 from litemq.client.transaction_backend import TransactionBackend
 from litemq.types import BodyCodec, Durability
@@ -298,6 +299,11 @@ class Backend(Protocol):
     @property
     def jobs(self) -> JobBackend:
         """What sends messages by itself."""
+        ...
+
+    @property
+    def timers(self) -> TimerBackend:
+        """What waits for its time."""
         ...
 
     @property

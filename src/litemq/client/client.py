@@ -37,7 +37,10 @@ from litemq.client.ordered import MAX_HELD
 from litemq.client.reader import Reader, Start
 from litemq.client.redrive import Redrive
 from litemq.client.retry_policy import RetryPolicy
+from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
+from litemq.client.timer_backend import CancelOutcome
+from litemq.client.timers import Timers
 from litemq.client.transaction import Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
@@ -54,6 +57,7 @@ __all__ = [
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
+    "SyncTimers",
     "SyncTransaction",
     "SyncTransactions",
 ]
@@ -682,6 +686,55 @@ class SyncJobs:
         return self._thread.run(self._wrapped.import_(jobs, dry_run=dry_run))
 
 
+class SyncTimers:
+    """``mq.timers``: the messages of a topic that were sent with a delay. Each is known by its id, which the receipt has."""
+
+    def __init__(self, wrapped: Timers, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def cancel(self, topic: str, message_id: str) -> CancelOutcome:
+        """See to it that a message is never delivered. Returns when that is certain, or says why it is too late."""
+        return self._thread.run(self._wrapped.cancel(topic, message_id))
+
+    def cancel_many(self, topic: str, message_ids: Sequence[str]) -> dict[str, CancelOutcome]:
+        """Cancel any number of messages; what became of each, by its id."""
+        return self._thread.run(self._wrapped.cancel_many(topic, message_ids))
+
+    def cancel_batch(self, topic: str, batch_id: str) -> None:
+        """Cancel everything that waits now of a batch, however much that is. What is sent with the same ``batch_id`` afterwards is delivered."""
+        self._thread.run(self._wrapped.cancel_batch(topic, batch_id))
+
+    def reschedule(
+        self, topic: str, message_id: str, *, delay: float | timedelta | None = None, deliver_at: datetime | None = None
+    ) -> ScheduledMessage:
+        """Deliver a message that waits at another time, earlier or later, within 365 days from now; a time that is past is now.
+
+        Raises ``TimerEndedError`` where it was delivered or cancelled before, and ``TimerNotFoundError`` where nobody knows it."""
+        return self._thread.run(self._wrapped.reschedule(topic, message_id, delay=delay, deliver_at=deliver_at))
+
+    def get(self, topic: str, message_id: str) -> ScheduledMessage | None:
+        """One delayed message, whole, whether it waits, was delivered or was cancelled; ``None`` where nobody knows it, or not any more."""
+        return self._thread.run(self._wrapped.get(topic, message_id))
+
+    def list(
+        self, topic: str, *, since: datetime | None = None, until: datetime | None = None, key: str = "", batch_id: str = ""
+    ) -> Iterator[ScheduledMessage]:
+        """Those that wait and fit all that is said, in the order of their due times: due from ``since`` on and before ``until``, with a key or an
+        id, of a batch. They come without their bodies; what is sent or changed meanwhile may be missing, or come twice."""
+        found = self._thread.call(lambda: self._wrapped.list(topic, since=since, until=until, key=key, batch_id=batch_id))
+
+        async def following() -> ScheduledMessage | None:
+            return await anext(found, None)
+
+        while (message := self._thread.run(following())) is not None:
+            yield message
+
+    def count(self, topic: str, *, since: datetime | None = None, until: datetime | None = None, key: str = "", batch_id: str = "") -> int:
+        """How many wait and fit all that is said. They are counted one by one."""
+        return self._thread.run(self._wrapped.count(topic, since=since, until=until, key=key, batch_id=batch_id))
+
+
 class SyncTransaction:
     """``with mq.transaction("orders", group_id="shop") as tx:`` commits when the block ends, and rolls back when it raises."""
 
@@ -912,8 +965,12 @@ class Client(SyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> SendReceipt:
-        """Send a message, and wait until it is stored as safely as its durability promises."""
+        """Send a message, and wait until it is stored as safely as its durability promises.
+
+        ``delay_level`` is one of RocketMQ's 18 (1 s … 2 hours). Delayed messages with one ``batch_id`` can be cancelled together."""
         return self._thread.run(
             self._wrapped.send(
                 topic,
@@ -927,6 +984,8 @@ class Client(SyncApp):
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
             )
         )
 
@@ -944,6 +1003,8 @@ class Client(SyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> concurrent.futures.Future[SendReceipt]:
         """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
         return self._thread.begin(
@@ -959,6 +1020,8 @@ class Client(SyncApp):
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
             )
         )
 
@@ -1179,6 +1242,11 @@ class Client(SyncApp):
     def jobs(self) -> SyncJobs:
         """Messages that are sent at the times of a schedule."""
         return SyncJobs(self._thread.call(lambda: self._wrapped.jobs), self._thread)
+
+    @property
+    def timers(self) -> SyncTimers:
+        """Messages that were sent with a delay: cancelled, delivered at another time, listed."""
+        return SyncTimers(self._thread.call(lambda: self._wrapped.timers), self._thread)
 
     @property
     def admin(self) -> Admin:

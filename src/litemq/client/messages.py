@@ -47,11 +47,14 @@ class OutgoingMessage:
     deliver_at: datetime | None = None
     ttl: float | timedelta | None = None
     priority: int | None = None
+    delay_level: int | None = None
+    batch_id: str = ""
 
     @property
     def has_terms(self) -> bool:
         """Whether it asks for more than to be stored."""
-        return not (self.delay is None and self.deliver_at is None and self.ttl is None and self.priority is None)
+        asked = (self.delay, self.deliver_at, self.ttl, self.priority, self.delay_level)
+        return any(each is not None for each in asked)
 
 
 class Source(Protocol):

@@ -9,7 +9,7 @@ from litemq.client.times import seconds, to_ms
 from litemq.errors import InvalidArgumentError
 from litemq.types import DEFAULT_PRIORITY, LEAST_DELAY_MS, MOST_DELAY_MS
 
-__all__ = ["PLAIN", "Terms", "terms_of"]
+__all__ = ["PLAIN", "Terms", "due_of", "terms_of"]
 
 
 class Terms(NamedTuple):
@@ -22,6 +22,9 @@ class Terms(NamedTuple):
 
 PLAIN: Final = Terms()
 
+# The delays of RocketMQ's levels 1 … 18, in seconds.
+_LEVELS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
 
 def terms_of(
     now_ms: int,
@@ -29,18 +32,10 @@ def terms_of(
     deliver_at: datetime | None,
     ttl: float | timedelta | None,
     priority: int | None,
+    delay_level: int | None = None,
 ) -> Terms:
     """What a caller asks for, or an error that says what may be asked for."""
-    due = 0
-    if delay is not None and deliver_at is not None:
-        raise InvalidArgumentError("delay= and deliver_at= say the same in two ways: choose one")
-    if delay is not None:
-        due = _due_after(now_ms, delay)
-    elif deliver_at is not None:
-        due = to_ms(deliver_at, "deliver_at")
-        if due > now_ms + MOST_DELAY_MS:
-            raise InvalidArgumentError(f"deliver_at={deliver_at.isoformat()}: choose a time within 365 days")
-        due = due if due > now_ms else 0  # in the past: at once
+    due = due_of(now_ms, delay, deliver_at, delay_level)
     expire_at = 0
     if ttl is not None:
         worth = round(seconds(ttl, "ttl") * 1000)
@@ -50,6 +45,26 @@ def terms_of(
     if priority is not None and not (isinstance(priority, int) and 0 <= priority <= 255):
         raise InvalidArgumentError(f"priority={priority!r}: choose 0 … 255; {DEFAULT_PRIORITY} is the default, and 255 comes first")
     return Terms(due, expire_at, DEFAULT_PRIORITY if priority is None else priority)
+
+
+def due_of(now_ms: int, delay: float | timedelta | None, deliver_at: datetime | None, delay_level: int | None = None) -> int:
+    """When a message is due (ms since 1970); 0: at once."""
+    if (delay is not None) + (deliver_at is not None) + (delay_level is not None) > 1:
+        raise InvalidArgumentError("delay=, deliver_at= and delay_level= say the same in different ways: choose one")
+    if delay_level is not None:
+        if not (isinstance(delay_level, int) and 1 <= delay_level <= len(_LEVELS)):
+            raise InvalidArgumentError(
+                f"delay_level={delay_level!r}: choose 1 … {len(_LEVELS)}, from 1 s to 2 hours, or say delay= in seconds"
+            )
+        return now_ms + 1000 * _LEVELS[delay_level - 1]
+    if delay is not None:
+        return _due_after(now_ms, delay)
+    if deliver_at is None:
+        return 0
+    due = to_ms(deliver_at, "deliver_at")
+    if due > now_ms + MOST_DELAY_MS:
+        raise InvalidArgumentError(f"deliver_at={deliver_at.isoformat()}: choose a time within 365 days")
+    return due if due > now_ms else 0  # in the past: at once
 
 
 def _due_after(now_ms: int, delay: float | timedelta) -> int:

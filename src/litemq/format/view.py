@@ -55,6 +55,11 @@ class RecordView:
         return self._time(32)
 
     @property
+    def queue_id(self) -> int:
+        queue_id: int = _SIZE.unpack_from(self.buffer, self.start + 52)[0]
+        return queue_id
+
+    @property
     def kind(self) -> RecordKind:
         return _KINDS[self.buffer[self.start + 60]]
 
@@ -101,6 +106,10 @@ class RecordView:
     @property
     def message_id(self) -> str:
         return self._part(0).decode()
+
+    @property
+    def topic(self) -> str:
+        return self._part(1).decode()
 
     @property
     def ordering_key(self) -> str:

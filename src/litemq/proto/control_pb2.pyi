@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "jobs_put", "jobs_deleted", "ticks_passed", "transactions_decided", "transactions_checked")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "timers_ended", "timer_moved", "timer_batch_cancelled", "jobs_put", "jobs_deleted", "ticks_passed", "transactions_decided", "transactions_checked")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,9 @@ class Control(_message.Message):
     SNAPSHOT_BEGIN_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ROWS_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_END_FIELD_NUMBER: _ClassVar[int]
+    TIMERS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    TIMER_MOVED_FIELD_NUMBER: _ClassVar[int]
+    TIMER_BATCH_CANCELLED_FIELD_NUMBER: _ClassVar[int]
     JOBS_PUT_FIELD_NUMBER: _ClassVar[int]
     JOBS_DELETED_FIELD_NUMBER: _ClassVar[int]
     TICKS_PASSED_FIELD_NUMBER: _ClassVar[int]
@@ -49,12 +52,15 @@ class Control(_message.Message):
     snapshot_begin: SnapshotBegin
     snapshot_rows: SnapshotRows
     snapshot_end: SnapshotEnd
+    timers_ended: TimersEnded
+    timer_moved: TimerMoved
+    timer_batch_cancelled: TimerBatchCancelled
     jobs_put: JobsPut
     jobs_deleted: JobsDeleted
     ticks_passed: TicksPassed
     transactions_decided: TransactionsDecided
     transactions_checked: TransactionsChecked
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., timers_ended: _Optional[_Union[TimersEnded, _Mapping]] = ..., timer_moved: _Optional[_Union[TimerMoved, _Mapping]] = ..., timer_batch_cancelled: _Optional[_Union[TimerBatchCancelled, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -141,7 +147,7 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "job", "outcomes")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "moved_timer", "cancelled_batch", "job", "outcomes")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +161,8 @@ class Row(_message.Message):
     HALVES_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_THROUGH_FIELD_NUMBER: _ClassVar[int]
+    MOVED_TIMER_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_BATCH_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
@@ -170,9 +178,11 @@ class Row(_message.Message):
     halves: HalvesRow
     sink: SinkRow
     archived_through: ArchivedThrough
+    moved_timer: MovedTimer
+    cancelled_batch: CancelledBatch
     job: JobRow
     outcomes: OutcomesRow
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., moved_timer: _Optional[_Union[MovedTimer, _Mapping]] = ..., cancelled_batch: _Optional[_Union[CancelledBatch, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")
@@ -393,14 +403,74 @@ class OffsetsReset(_message.Message):
     def __init__(self, group: _Optional[str] = ..., reset_id: _Optional[str] = ..., before: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., undoes: _Optional[str] = ..., number: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
 
 class TimerEnded(_message.Message):
-    __slots__ = ("pending", "due", "size")
+    __slots__ = ("pending", "due", "size", "moved_due")
     PENDING_FIELD_NUMBER: _ClassVar[int]
     DUE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_DUE_FIELD_NUMBER: _ClassVar[int]
     pending: int
     due: int
     size: int
-    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    moved_due: int
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., moved_due: _Optional[int] = ...) -> None: ...
+
+class TimersEnded(_message.Message):
+    __slots__ = ("timers", "cancelled")
+    TIMERS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    timers: _containers.RepeatedCompositeFieldContainer[TimerEnded]
+    cancelled: bool
+    def __init__(self, timers: _Optional[_Iterable[_Union[TimerEnded, _Mapping]]] = ..., cancelled: _Optional[bool] = ...) -> None: ...
+
+class TimerMoved(_message.Message):
+    __slots__ = ("pending", "delay_time", "due_before", "due", "size")
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    DELAY_TIME_FIELD_NUMBER: _ClassVar[int]
+    DUE_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    pending: int
+    delay_time: int
+    due_before: int
+    due: int
+    size: int
+    def __init__(self, pending: _Optional[int] = ..., delay_time: _Optional[int] = ..., due_before: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class TimerBatchCancelled(_message.Message):
+    __slots__ = ("topic", "batch_id", "before", "at")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    batch_id: str
+    before: int
+    at: int
+    def __init__(self, topic: _Optional[str] = ..., batch_id: _Optional[str] = ..., before: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
+
+class MovedTimer(_message.Message):
+    __slots__ = ("pending", "due", "size", "gone")
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    pending: int
+    due: int
+    size: int
+    gone: bool
+    def __init__(self, pending: _Optional[int] = ..., due: _Optional[int] = ..., size: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...
+
+class CancelledBatch(_message.Message):
+    __slots__ = ("topic", "batch_id", "before", "at")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    batch_id: str
+    before: int
+    at: int
+    def __init__(self, topic: _Optional[str] = ..., batch_id: _Optional[str] = ..., before: _Optional[int] = ..., at: _Optional[int] = ...) -> None: ...
 
 class DeadLettersDropped(_message.Message):
     __slots__ = ("log_offset_steps",)

@@ -55,6 +55,11 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CHECK_TRANSACTIONS: _ClassVar[Opcode]
     DESCRIBE_TRANSACTION: _ClassVar[Opcode]
     LIST_TRANSACTIONS: _ClassVar[Opcode]
+    CANCEL_TIMERS: _ClassVar[Opcode]
+    CANCEL_TIMER_BATCH: _ClassVar[Opcode]
+    RESCHEDULE_TIMER: _ClassVar[Opcode]
+    DESCRIBE_TIMER: _ClassVar[Opcode]
+    LIST_TIMERS: _ClassVar[Opcode]
     PUT_JOBS: _ClassVar[Opcode]
     GET_JOBS: _ClassVar[Opcode]
     LIST_JOBS: _ClassVar[Opcode]
@@ -122,6 +127,11 @@ END_TRANSACTIONS: Opcode
 CHECK_TRANSACTIONS: Opcode
 DESCRIBE_TRANSACTION: Opcode
 LIST_TRANSACTIONS: Opcode
+CANCEL_TIMERS: Opcode
+CANCEL_TIMER_BATCH: Opcode
+RESCHEDULE_TIMER: Opcode
+DESCRIBE_TIMER: Opcode
+LIST_TIMERS: Opcode
 PUT_JOBS: Opcode
 GET_JOBS: Opcode
 LIST_JOBS: Opcode
@@ -847,6 +857,106 @@ class WhyAnswer(_message.Message):
     advice: str
     facts: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, verdict: _Optional[str] = ..., topic: _Optional[str] = ..., sentence: _Optional[str] = ..., advice: _Optional[str] = ..., facts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CancelTimersRequest(_message.Message):
+    __slots__ = ("topic", "message_ids")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topic: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CancelTimersAnswer(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, outcomes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TimerBatchRequest(_message.Message):
+    __slots__ = ("topic", "batch_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    batch_id: str
+    def __init__(self, topic: _Optional[str] = ..., batch_id: _Optional[str] = ...) -> None: ...
+
+class RescheduleRequest(_message.Message):
+    __slots__ = ("topic", "message_id", "due")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    message_id: str
+    due: int
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ..., due: _Optional[int] = ...) -> None: ...
+
+class TimerRequest(_message.Message):
+    __slots__ = ("topic", "message_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    message_id: str
+    def __init__(self, topic: _Optional[str] = ..., message_id: _Optional[str] = ...) -> None: ...
+
+class ListTimersRequest(_message.Message):
+    __slots__ = ("topic", "since", "until", "key", "batch_id", "after_due", "after_pending", "most", "count_only")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_DUE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_PENDING_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_ONLY_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    since: int
+    until: int
+    key: str
+    batch_id: str
+    after_due: int
+    after_pending: int
+    most: int
+    count_only: bool
+    def __init__(self, topic: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., key: _Optional[str] = ..., batch_id: _Optional[str] = ..., after_due: _Optional[int] = ..., after_pending: _Optional[int] = ..., most: _Optional[int] = ..., count_only: _Optional[bool] = ...) -> None: ...
+
+class TimersAnswer(_message.Message):
+    __slots__ = ("timers", "is_end", "next_due", "next_pending", "count")
+    TIMERS_FIELD_NUMBER: _ClassVar[int]
+    IS_END_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PENDING_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    timers: _containers.RepeatedCompositeFieldContainer[TimerFacts]
+    is_end: bool
+    next_due: int
+    next_pending: int
+    count: int
+    def __init__(self, timers: _Optional[_Iterable[_Union[TimerFacts, _Mapping]]] = ..., is_end: _Optional[bool] = ..., next_due: _Optional[int] = ..., next_pending: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class TimerFacts(_message.Message):
+    __slots__ = ("message_id", "state", "due", "delay_time", "keys", "batch_id", "size", "queue_id", "sent_at", "pending")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    state: int
+    due: int
+    delay_time: int
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    batch_id: str
+    size: int
+    queue_id: int
+    sent_at: int
+    pending: int
+    def __init__(self, message_id: _Optional[str] = ..., state: _Optional[int] = ..., due: _Optional[int] = ..., delay_time: _Optional[int] = ..., keys: _Optional[_Iterable[str]] = ..., batch_id: _Optional[str] = ..., size: _Optional[int] = ..., queue_id: _Optional[int] = ..., sent_at: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
     __slots__ = ("topic", "queues", "automatic", "settings")

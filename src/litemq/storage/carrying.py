@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.proto.control_pb2 import Control, DeadLettersDropped
+from litemq.format.timer_batches import batch_of
+from litemq.proto.control_pb2 import Control, DeadLettersDropped, TimerEnded, TimersEnded
 from litemq.storage.appending import Placed
 from litemq.storage.commitlog import CommitLog
 from litemq.storage.half_batches import rollbacks_of
@@ -24,8 +25,9 @@ from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.facts import HALF_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.storage.state.half_runs import HalfRun
 from litemq.storage.state.halves import Halves
+from litemq.storage.state.timer_batches import TimerBatches
 from litemq.storage.state.tries import Tries, WaitingTry
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.held import HeldTimers, ending_of
 from litemq.types import RecordKind, StoredRecord
 
 __all__ = ["carry_halves", "carry_letters", "carry_timers", "carry_tries"]
@@ -33,6 +35,8 @@ __all__ = ["carry_halves", "carry_letters", "carry_timers", "carry_tries"]
 Longs = npt.NDArray[np.int64]
 # Appends what it is told by a function that is called while nobody else writes.
 Append = Callable[[Callable[[], list[Placed]]], None]
+# Appends a change, while nobody else writes.
+End = Callable[[Control], object]
 Damaged = Callable[[CorruptStoreError], None]
 Read = Callable[[int], tuple[bytes, StoredRecord]]
 
@@ -56,20 +60,35 @@ class _Pending(NamedTuple):
             at = until
 
 
-def carry_timers(log: CommitLog, log_start: int, timers: HeldTimers, damaged: Damaged, append: Append) -> None:
-    """Carry on the timers that wait before a log offset."""
+def carry_timers(
+    log: CommitLog, log_start: int, timers: HeldTimers, batches: TimerBatches, damaged: Damaged, append: Append, end: End
+) -> None:
+    """Carry on the timers that wait before a log offset; those that were cancelled with their batch are ended."""
     pending = _pending_before(log, log_start, damaged)
     live = timers.live_among(pending.dues, pending.log_offsets)
     for some in _Pending(*(column[live] for column in pending)).chunks():
         offsets = some.log_offsets.tolist()
         records = [bytes(log.read(at, at + size)) for at, size in zip(offsets, some.sizes.tolist(), strict=True)]
         rows = list(zip(offsets, records, some.queue_ids.tolist(), strict=True))
-        append(partial(_those_that_wait, timers, some.dues.tolist(), rows))
+        append(partial(_those_that_wait, timers, batches, some.dues.tolist(), rows, end))
 
 
-def _those_that_wait(timers: HeldTimers, dues: list[int], rows: list[tuple[int, bytes, int]]) -> list[Placed]:
+def _those_that_wait(
+    timers: HeldTimers, batches: TimerBatches, dues: list[int], rows: list[tuple[int, bytes, int]], end: End
+) -> list[Placed]:
     ended = timers.ended_meanwhile(dues)
-    return [Placed(record, TIMER_TOPIC_ID, queue_id, RecordKind.PENDING, at) for at, record, queue_id in rows if at not in ended]
+    cancelled: list[TimerEnded] = []
+    carried: list[Placed] = []
+    for (at, record, queue_id), due in zip(rows, dues, strict=True):
+        if at in ended:
+            continue
+        if len(batches) and batches.is_cancelled(*batch_of(record), at):
+            cancelled.append(ending_of(timers, at, due, len(record)))
+        else:
+            carried.append(Placed(record, TIMER_TOPIC_ID, queue_id, RecordKind.PENDING, at))
+    if cancelled:
+        end(Control(timers_ended=TimersEnded(timers=cancelled, cancelled=True)))
+    return carried
 
 
 def _pending_before(log: CommitLog, log_start: int, damaged: Damaged) -> _Pending:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,7 @@ from litemq.types import StoredRecord
 __all__ = ["Appended", "DiskStore"]
 
 Longs = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 _STORE_TIMESTAMP: Final = slice(32, 40)
 _COLD_READERS: Final = 2  # more of them wait for each other and for the interpreter, and keep the event loop from it
@@ -216,6 +217,7 @@ class DiskStore:
             replayed(behind - begin, self._log.end - begin)
         if rebuild is not None:
             rebuild.end()
+        self.timers.know_moved(self.state.delivery.moved_timers, timers_applied)
 
     # Writing ------------------------------------------------------------------------------------------------------------------
 
@@ -272,8 +274,8 @@ class DiskStore:
             self._changes.took(end, took(batch, self.state, stamped, time))
             if not batch.is_plain:
                 for _, event in numbered_events(columns, offsets):
+                    self.timers.place(event, was_half=self.state.delivery.was_half(event))
                     self._changes.was_placed(end, self.state.place(event))
-                    self.timers.place(event)
             self._files.flusher.written(dirty)
         except BaseException:
             if self._log.end != before:
@@ -570,12 +572,35 @@ class DiskStore:
         with self._keeping:
             if self._is_closed:
                 return
-            try:
-                self.timers.load(until)
-            except CorruptStoreError as error:
-                _LOG.warning("%s; the timers are found anew in the log", error)
-                self._rebuild_timers()
-                self.timers.load(until)
+            self._of_timers(lambda timers: timers.load(until))
+
+    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Which of some timers, with the delay times of their records, still wait. From any thread; it may wait for the disk."""
+        with self._keeping:
+            return self._of_timers(lambda timers: timers.live_among(delay_times, pendings))
+
+    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+        """Up to so many timers that wait, in order, behind a due time and a log offset and due before ``until`` (ms).
+
+        From any thread; it may wait for the disk.
+        """
+        with self._keeping:
+            return self._of_timers(lambda timers: timers.page(after, until, most))
+
+    def _of_timers(self, ask: Callable[[HeldTimers], T]) -> T:
+        """What the timers say, whose files may be damaged."""
+        try:
+            return ask(self.timers)
+        except CorruptStoreError as error:
+            _LOG.warning("%s; the timers are found anew in the log", error)
+            self._rebuild_timers()
+            return ask(self.timers)
+
+    def change_timers(self, decide: Callable[[], Sequence[Control]]) -> None:
+        """Append changes of timers. ``decide`` is called while nobody else writes."""
+        with self._writing:
+            for control in decide():
+                self.append_control(control)
 
     def _rebuild_timers(self) -> None:
         """Find all timers anew in the log, while nobody writes."""
@@ -587,6 +612,7 @@ class DiskStore:
             for window in read_log(self._log, self._log.start, self._log.end, damaged=self._note_damage):
                 replay_into_timers(window, self._log.start, timers)
                 timers.write_behind(window.base)
+            timers.know_moved(self.state.delivery.moved_timers, self._log.start)
             self.timers = timers
 
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
@@ -729,7 +755,7 @@ class DiskStore:
             halves = delivery.halves.producers_before(log_start)
         for lost in carry_halves(delivery.halves, halves, self._read_checked, damaged, append):
             self.append_control(lost)
-        carry_timers(self._log, log_start, self.timers, damaged, append)
+        carry_timers(self._log, log_start, self.timers, delivery.timer_batches, damaged, append, self.append_control)
         with self._writing:
             tries, letters = delivery.tries.before(log_start), delivery.dead_letters.before(log_start)
         carry_tries(delivery.tries, tries, self._read_checked, damaged, append)

@@ -99,8 +99,8 @@ class MemoryStore:
         self.confirm_offset = int(offsets[-1] + sizes[-1])
         if not batch.is_plain:
             for _, event in numbered_events(batch.columns, offsets):
+                self.timers.place(event, was_half=self.state.delivery.was_half(event))
                 self.state.place(event)
-                self.timers.place(event)
         return Appended(offsets, stamped.queue_offsets, self._time, self.confirm_offset)
 
     def append_placed(self, placed: Sequence[Placed]) -> Appended:
@@ -228,6 +228,16 @@ class MemoryStore:
 
     def load_timers(self, until: int) -> None:
         self.timers.load(until)
+
+    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        return self.timers.live_among(delay_times, pendings)
+
+    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+        return self.timers.page(after, until, most)
+
+    def change_timers(self, decide: Callable[[], Sequence[Control]]) -> None:
+        for control in decide():
+            self.append_control(control)
 
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
         return [self._records[timer.pending] for timer in timers]

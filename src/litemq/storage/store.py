@@ -175,6 +175,18 @@ class Store(Protocol):
     def load_timers(self, until: int) -> None:
         """Bring those that are due before ``until`` (ms) into memory. It may wait for the disk."""
 
+    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Which of some timers, with the delay times of their records, still wait. From any thread; it may wait for the disk."""
+
+    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+        """Up to so many timers that wait, in order, behind a due time and a log offset and due before ``until`` (ms).
+
+        From any thread; it may wait for the disk.
+        """
+
+    def change_timers(self, decide: Callable[[], Sequence[Control]]) -> None:
+        """Append changes of timers. ``decide`` is called while nobody else writes."""
+
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
         """The records of timers, as they are found: whoever appends them anew verifies them. It may wait for the disk."""
 

@@ -51,7 +51,7 @@ def test_fired_when_due_with_the_one_that_waited_as_origin(kind: Kind, tmp_path:
             due = clock.wall_ms() + 10_000
             sent = records(producer_id=7, delay_time=due)
             answer = await ann.send(sent, 2)
-            assert (answer.queue_offset, [earlier.queue_offset for earlier in answer.earlier]) == (-1, [-1])
+            assert (answer.queue_offset, list(answer.earlier)) == (-1, [])  # all of it waits: the answer is short
             clock.advance(9.999)
             assert await broker.fire_due() == 0
             assert await _read(broker, 2) == []

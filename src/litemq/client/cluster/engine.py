@@ -30,6 +30,7 @@ from litemq.client.cluster.groups import GroupsOfBrokers
 from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
+from litemq.client.cluster.timers import ClusterTimers
 from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
@@ -96,6 +97,7 @@ class ClusterEngine:
         self._following: asyncio.Task[None] | None = None
         self.post: Post = _not_open
         self.dead_letters = ClusterDeadLetters(self._ask_whole, self._alive)
+        self.timers = ClusterTimers(self._ask_whole, self._of_topic)
         self.archives = ClusterArchives(self._ask, self._of_topic)
         self.jobs = ClusterJobs(self._ask, self._alive, self._known_route)
 

@@ -17,8 +17,10 @@ from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.halves import Halves
 from litemq.storage.state.jobs import Jobs, TicksPlaced
+from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
+from litemq.storage.state.timer_batches import TimerBatches
 from litemq.storage.state.timers import PendingTotals, TimersBegun
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
@@ -91,6 +93,8 @@ class Delivery:
         self.tries = Tries()
         self.dead_letters = DeadLetters()
         self.timers = PendingTotals()
+        self.moved_timers = MovedTimers()
+        self.timer_batches = TimerBatches()
         self.groups = GroupFacts()
         self.archives = Archives()
         self.halves = Halves()
@@ -98,10 +102,22 @@ class Delivery:
         self.jobs = Jobs()
 
     def _parts(self) -> tuple[Part, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.groups, self.archives, self.halves, self.sinks, self.jobs)
+        return (
+            self.progress,
+            self.tries,
+            self.dead_letters,
+            self.timers,
+            self.moved_timers,
+            self.timer_batches,
+            self.groups,
+            self.archives,
+            self.halves,
+            self.sinks,
+            self.jobs,
+        )
 
     def _placed_parts(self) -> tuple[PlacedPart, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.jobs)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.moved_timers, self.jobs)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
@@ -116,14 +132,20 @@ class Delivery:
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
-        if event.transaction and event.kind is RecordKind.DEAD:
-            if event.origin not in self.dead_letters:  # else it is a letter that was carried forward
-                touched = self.halves.take(HalfDied(event.transaction))
-        elif event.transaction and self.halves.holds(event.transaction, event.origin):
-            # The copy of a half that is due later: a new timer, not the new place of one.
+        if event.kind is RecordKind.DEAD and event.origin in self.dead_letters:
+            event = event._replace(message_id="")  # a letter that was carried forward: nothing dies of it
+        elif event.transaction and event.kind is RecordKind.DEAD:
+            touched = self.halves.take(HalfDied(event.transaction))
+        elif self.was_half(event):
             touched = self.halves.take(HalvesCopied(event.transaction, 1))
             event = event._replace(origin=-1)
         return touched + [touch for part in self._placed_parts() for touch in part.place(event)]
+
+    def was_half(self, event: PlacedEvent) -> bool:
+        """Whether a record is the copy of a half that is due later: a new timer, not the new place of one. Asked before it is taken in."""
+        if not isinstance(event, PlacedRecord) or event.kind is RecordKind.DEAD:
+            return False
+        return bool(event.transaction) and self.halves.holds(event.transaction, event.origin)
 
     def row(self, touch: Touch) -> Row:
         """The row that a touch names, as it is now."""
@@ -149,6 +171,8 @@ class Delivery:
         other.tries = self.tries.copy()
         other.dead_letters = self.dead_letters.copy()
         other.timers = self.timers.copy()
+        other.moved_timers = self.moved_timers.copy()
+        other.timer_batches = self.timer_batches.copy()
         other.groups = self.groups.copy()
         other.archives = self.archives.copy()
         other.halves = self.halves.copy()

@@ -50,6 +50,10 @@ def row_key(row: Row) -> bytes:
             return b"s" + row.sink.query.encode()
         case "job":
             return _PENDING.pack(b"j", row.job.number)
+        case "moved_timer":
+            return _PENDING.pack(b"m", row.moved_timer.pending)
+        case "cancelled_batch":
+            return b"b" + row.cancelled_batch.topic.encode() + b"\0" + row.cancelled_batch.batch_id.encode()
         case "outcomes":
             return b"e" + row.outcomes.page.to_bytes(8, "big")
         case other:
@@ -81,6 +85,10 @@ def is_gone(row: Row) -> bool:
             return row.halves.gone
         case "job":
             return row.job.gone
+        case "moved_timer":
+            return row.moved_timer.gone
+        case "cancelled_batch":
+            return not row.cancelled_batch.before
         case "outcomes":
             return not row.outcomes.transactions
         case _:

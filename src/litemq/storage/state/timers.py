@@ -41,7 +41,14 @@ class PendingTotals:
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
-        return self._add(-1, -control.timer_ended.size) if control.HasField("timer_ended") else []
+        match control.WhichOneof("change"):
+            case "timer_ended":
+                return self._add(-1, -control.timer_ended.size)
+            case "timers_ended":
+                ended = control.timers_ended.timers
+                return self._add(-len(ended), -sum(told.size for told in ended))
+            case _:
+                return []
 
     def place(self, record: PlacedRecord) -> list[Touch]:
         """Take in a record."""

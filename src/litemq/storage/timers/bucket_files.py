@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
@@ -35,6 +36,8 @@ from litemq.storage.files import Disk
 from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries, are_whole
 
 __all__ = ["BucketFiles"]
+
+Longs = npt.NDArray[np.int64]
 
 _MAGIC: Final = 0x4C4D5154
 _HEAD: Final = struct.Struct(">IIqqq")
@@ -171,11 +174,28 @@ class BucketFiles:
 
     def read_with(self, minute: int) -> tuple[int, Entries]:
         """The entries of one minute and of all others in the same file, and the minute behind those."""
-        day = minute // DAY_MINUTES
-        bucket = self._buckets.get(minute if day < self._split_before else day * DAY_MINUTES)
+        bucket = self._with(minute)
+        return self.behind(minute), _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
+
+    def behind(self, minute: int) -> int:
+        """The minute behind those that are in one file with a minute."""
+        bucket = self._with(minute)
+        return minute + 1 if bucket is None else bucket.minute + bucket.minutes
+
+    def read_of(self, minute: int, pendings: Longs) -> Entries:
+        """What the file of a minute says of some timers. All of it is read and verified, but never held at once."""
+        bucket = self._with(minute)
         if bucket is None:
-            return minute + 1, _NO_ENTRIES
-        return bucket.minute + bucket.minutes, self._read(bucket, 0, bucket.entries)
+            return _NO_ENTRIES
+        found = [_NO_ENTRIES]
+        for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
+            some = self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first))
+            found.append(some[np.isin(some["pending"], pendings)])
+        return np.concatenate(found)
+
+    def _with(self, minute: int) -> _Bucket | None:
+        day = minute // DAY_MINUTES
+        return self._buckets.get(minute if day < self._split_before else day * DAY_MINUTES)
 
     def _read(self, bucket: _Bucket, first: int, count: int) -> Entries:
         path = self._directory / bucket.name

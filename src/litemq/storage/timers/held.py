@@ -7,24 +7,26 @@ the log. Minutes move from the files into memory as they come near, always the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
-from litemq.proto.control_pb2 import Control
+from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved
 from litemq.storage.appending import Placed
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
+from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.timers import TimersBegun, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
+from litemq.storage.timers.entries import MINUTE_MS, MOVED, Entries, Timer, entries_of, live_timers
 from litemq.storage.timers.near import NearTimers
 from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
 from litemq.types import RecordKind
 
-__all__ = ["HeldTimers"]
+__all__ = ["HeldTimers", "ending_of"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -43,6 +45,8 @@ class HeldTimers:
         self._lock = threading.Lock()
         self._near = NearTimers(_FOREVER if files is None else 0)
         self._unwritten = UnwrittenRows()  # what is not in its file yet
+        self._moved: dict[int, int] = {}  # when those are due that wait until another time than their record says
+        self._watches: list[set[int]] = []
 
     @property
     def near_end(self) -> int:
@@ -51,24 +55,63 @@ class HeldTimers:
 
     # What records say ---------------------------------------------------------------------------------------------------------
 
-    def place(self, event: PlacedEvent) -> None:
-        """Take in what records say that are no plain messages."""
+    def place(self, event: PlacedEvent, *, was_half: bool = False) -> None:
+        """Take in what records say that are no plain messages; ``was_half``: one waits, but its origin did not wait for a time."""
         if isinstance(event, TimersBegun):
             self.begin_many(event)
-        elif isinstance(event, PlacedRecord):
-            self._place(event)
+        elif isinstance(event, PlacedRecord) and (event.kind is RecordKind.FIRED or is_timer(event)):
+            self._place(event, was_half=was_half)
 
-    def _place(self, record: PlacedRecord) -> None:
-        begins = is_timer(record)
-        if record.kind is RecordKind.FIRED or (begins and record.origin >= 0):
-            self.end(record.delay_time, record.origin, record.log_offset)
-        if begins:
-            self.begin(record.delay_time, record.log_offset, record.size)
+    def _place(self, record: PlacedRecord, *, was_half: bool) -> None:
+        with self._lock:
+            home = due = record.delay_time
+            if record.origin >= 0 and not was_half:
+                due = self._moved.pop(record.origin, home)
+                self._end(due, record.origin, record.log_offset)
+                if due != home:
+                    self._note(home, record.origin, record.log_offset, 0)
+            if is_timer(record):
+                if due != home:
+                    self._moved[record.log_offset] = due
+                self._begin(due, record.log_offset, record.log_offset, record.size, MOVED if due != home else 0)
 
     def apply(self, control: Control, log_offset: int) -> None:
         """Take in a change."""
-        if control.HasField("timer_ended"):
-            self.end(control.timer_ended.due, control.timer_ended.pending, log_offset)
+        match control.WhichOneof("change"):
+            case "timer_ended":
+                self._end_told(control.timer_ended, log_offset)
+            case "timers_ended":
+                for told in control.timers_ended.timers:
+                    self._end_told(told, log_offset)
+            case "timer_moved":
+                self._move(control.timer_moved, log_offset)
+
+    def _end_told(self, told: TimerEnded, log_offset: int) -> None:
+        with self._lock:
+            self._moved.pop(told.pending, None)
+            self._end(told.moved_due or told.due, told.pending, log_offset)
+            if told.moved_due:
+                self._note(told.due, told.pending, log_offset, 0)
+
+    def _move(self, told: TimerMoved, log_offset: int) -> None:
+        with self._lock:
+            self._moved[told.pending] = told.due
+            self._end(told.due_before, told.pending, log_offset)
+            if told.due_before != told.delay_time:
+                self._note(told.delay_time, told.pending, log_offset, 0)
+            self._begin(told.due, told.pending, log_offset, told.size, MOVED)
+
+    def know_moved(self, moved: Iterable[tuple[int, Moved]], since: int) -> None:
+        """All timers that were moved, as they are at the end of a log of which the records from ``since`` on were told.
+
+        Of those that were carried on meanwhile, the records alone did not say when they are due.
+        """
+        with self._lock:
+            told = dict(moved)
+            self._moved = {pending: due for pending, (due, _) in told.items()}
+            carried = [(due, pending, pending, size | MOVED) for pending, (due, size) in told.items() if pending >= since]
+            if carried and self._files is not None:
+                self._unwritten.insert(np.array(carried, np.int64))
 
     def check_fired(self, placed: Iterable[Placed]) -> None:
         """Refuse to fire what nobody has taken, or what has ended since: nothing is delivered twice."""
@@ -79,9 +122,12 @@ class HeldTimers:
     def begin(self, due: int, pending: int, size: int) -> None:
         """A record waits until it is due."""
         with self._lock:
-            if due < self._near.end:
-                self._near.begin(Timer(due, pending, size))
-            self._note(due, pending, pending, size)
+            self._begin(due, pending, pending, size, 0)
+
+    def _begin(self, due: int, pending: int, cause: int, size: int, moved: int) -> None:
+        if due < self._near.end:
+            self._near.begin(Timer(due, pending, size))
+        self._note(due, pending, cause, size | moved)
 
     def begin_many(self, begun: TimersBegun) -> None:
         """Many records wait, each until it is due."""
@@ -95,9 +141,14 @@ class HeldTimers:
     def end(self, due: int, pending: int, cause: int) -> None:
         """The record at ``cause`` says that a pending one waits no longer."""
         with self._lock:
-            if due < self._near.end:
-                self._near.finish(due, pending)
-            self._note(due, pending, cause, 0)
+            self._end(due, pending, cause)
+
+    def _end(self, due: int, pending: int, cause: int) -> None:
+        if due < self._near.end:
+            self._near.finish(due, pending)
+        self._note(due, pending, cause, 0)
+        for watch in self._watches:
+            watch.add(pending)
 
     def _note(self, due: int, pending: int, cause: int, size: int) -> None:
         if self._files is not None:
@@ -145,16 +196,18 @@ class HeldTimers:
         """The next minute comes into memory. Sorting it may take a while, in which nobody has to wait."""
         stored = files.read(minute)
         with self._lock:
-            new = self._unwritten.between(minute, minute + 1)
-        live = live_timers(np.concatenate((stored, entries_of(new))))
+            new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
+        entries = np.concatenate((stored, entries_of(new)))
+        live = _true(live_timers(entries), moved)
         with self._lock:
-            self._near.load(live, (minute + 1) * MINUTE_MS)
             since = self._unwritten.between(minute, minute + 1)[len(new) :]
-            for due, pending, _, size in since.tolist():
-                if size:
-                    self._near.begin(Timer(due, pending, size))
-                else:
-                    self._near.finish(due, pending)
+            said_since = np.isin(live["pending"], since[:, PENDING])
+            self._near.load(live[~said_since] if said_since.any() else live, (minute + 1) * MINUTE_MS)
+            if len(since):
+                said_before = entries[np.isin(entries["pending"], since[:, PENDING])]
+                late = _true(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
+                for timer in map(Timer, *(late[name].tolist() for name in Timer._fields)):
+                    self._near.begin(timer)
             if not (live.size or new.size or since.size):
                 files.drop(minute)
 
@@ -202,33 +255,104 @@ class HeldTimers:
         if self._files is not None:
             self._files.seal(applied)
 
-    # Carrying forward ---------------------------------------------------------------------------------------------------------
+    # Asking -------------------------------------------------------------------------------------------------------------------
 
-    def live_among(self, dues: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
-        """Which of some timers still wait. It may read much from the files; nobody loads or writes behind meanwhile."""
-        live = np.zeros(dues.size, np.bool_)
-        minutes = dues // MINUTE_MS
+    def due_of(self, pending: int, delay_time: int) -> int:
+        """When a timer that waits fires; its record has a delay time."""
+        with self._lock:
+            return self._moved.get(pending, delay_time)
+
+    def live_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Which of some timers, with the delay times of their records, still wait.
+
+        It may read much from the files; nobody loads or writes behind meanwhile.
+        """
+        live = np.zeros(delay_times.size, np.bool_)
+        minutes = delay_times // MINUTE_MS
         order = np.argsort(minutes, kind="stable")
         at = 0
         while at < order.size:
-            behind, waiting = self._live_with(int(minutes[order[at]]))
+            minute = int(minutes[order[at]])
+            behind = minute + 1 if self._files is None else self._files.behind(minute)
             until = int(np.searchsorted(minutes[order], behind))
             some = order[at:until]
-            live[some] = np.isin(pendings[some], waiting)
+            live[some] = np.isin(pendings[some], self._live_of(minute, behind, pendings[some]))
             at = until
+        with self._lock:  # those that were moved are elsewhere; and whoever was since has ended only here
+            if self._moved:
+                live |= np.isin(pendings, np.fromiter(self._moved, np.int64, len(self._moved)))
         return live
 
-    def _live_with(self, minute: int) -> tuple[int, Longs]:
-        """What waits of a minute and those behind it in the same file, and the minute behind those."""
-        behind, stored = (minute + 1, entries_of(())) if self._files is None else self._files.read_with(minute)
+    def _live_of(self, minute: int, behind: int, pendings: Longs) -> Longs:
+        """Those of some timers that wait in the minutes of one file."""
+        if self._files is None:
+            with self._lock:
+                return np.array([timer.pending for timer in self._near.all()], np.int64)
+        stored = self._files.read_of(minute, pendings)
         with self._lock:
-            new = self._unwritten.between(minute, behind)
-        return behind, live_timers(np.concatenate((stored, entries_of(new))))["pending"].astype(np.int64)
+            new, moved = self._unwritten.between(minute, behind), self._moved.copy()
+        new = new[np.isin(new[:, PENDING], pendings)]
+        return _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
 
-    def ended_meanwhile(self, dues: Iterable[int]) -> set[int]:
-        """The timers with some due times that ended since the last writing behind, by their places in the log."""
-        minutes = np.unique(np.fromiter(dues, np.int64) // MINUTE_MS)
+    def ended_meanwhile(self, delay_times: Iterable[int]) -> set[int]:
+        """The timers whose records have some delay times and that ended since the last writing behind, by their places in the log."""
+        minutes = np.unique(np.fromiter(delay_times, np.int64) // MINUTE_MS)
         with self._lock:
             rows = self._unwritten.all()
-        ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
-        return set(ended[:, PENDING].tolist())
+            ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
+            return set(ended[:, PENDING].tolist()) - self._moved.keys()
+
+    @contextmanager
+    def watching(self) -> Iterator[Callable[[int], bool]]:
+        """While somebody looks things up that take a while: says whether a timer has ended since, at its place in the log."""
+        watch: set[int] = set()
+        with self._lock:
+            self._watches.append(watch)
+        try:
+            yield lambda pending: pending in watch and pending not in self._moved
+        finally:
+            with self._lock:
+                self._watches = [other for other in self._watches if other is not watch]
+
+    def page(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+        """Up to ``most`` timers that wait, in order, behind a due time and a place and due before ``until`` (ms).
+
+        It may read much from the files; nobody loads or writes behind meanwhile.
+        """
+        if self._files is None:
+            with self._lock:
+                return sorted(timer for timer in self._near.all() if after < timer[:2] and timer.due < until)[:most]
+        found: list[Timer] = []
+        minute = self._next_minute(max(0, after[0]) // MINUTE_MS)
+        while minute is not None and minute * MINUTE_MS < until and len(found) < most:
+            behind, stored = self._files.read_with(minute)
+            with self._lock:
+                new, moved = self._unwritten.between(minute, behind), self._moved.copy()
+            live = _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)
+            dues = live["due"].astype(np.int64)
+            live = live[(dues < until) & ((dues > after[0]) | ((dues == after[0]) & (live["pending"] > after[1])))]
+            columns = [live[name][: most - len(found)].tolist() for name in Timer._fields]
+            found += map(Timer, *columns)
+            minute = self._next_minute(behind)
+        return found
+
+
+def ending_of(timers: HeldTimers, pending: int, delay_time: int, size: int) -> TimerEnded:
+    """What is said of a timer that waits and will not fire."""
+    due = timers.due_of(pending, delay_time)
+    return TimerEnded(pending=pending, due=delay_time, size=size, moved_due=due if due != delay_time else 0)
+
+
+def _true(live: Entries, moved: Mapping[int, int]) -> Entries:
+    """Without those that wait elsewhere, or whose end was not said here: of all that wait it is known where they were moved to."""
+    asked = (live["size"] & MOVED) > 0
+    if moved:
+        asked |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
+    if not asked.any():
+        return live
+    kept = ~asked
+    for number in np.flatnonzero(asked).tolist():
+        kept[number] = moved.get(int(live["pending"][number])) == int(live["due"][number])
+    live = live[kept]
+    live["size"] &= MOVED - 1
+    return live

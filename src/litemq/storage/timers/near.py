@@ -7,7 +7,7 @@ fires it, and given back where that fails; it is done with when a record says th
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -30,7 +30,9 @@ class NearTimers:
         self._loaded: deque[Longs] = deque()  # rows of due times, places and sizes, in order: one bucket behind another
         self._heap: list[Timer] = []
         self._taken: dict[int, Timer] = {}
-        self._ended: set[int] = set()  # those that are still in the heap or among the loaded ones, and wait no longer
+        # Those that are still in the heap or among the loaded ones, and wait no longer, by due time and place: one that was moved to another
+        # time and back is there more than once.
+        self._ended: Counter[tuple[int, int]] = Counter()
         self._waiting: defaultdict[int, int] = defaultdict(int)  # how many of a minute have not ended
 
     def __len__(self) -> int:
@@ -52,7 +54,7 @@ class NearTimers:
     def finish(self, due: int, pending: int) -> None:
         """A timer waits no longer."""
         if self._taken.pop(pending, None) is None:
-            self._ended.add(pending)
+            self._ended[due, pending] += 1
         minute = due // MINUTE_MS
         self._waiting[minute] -= 1
         if self._waiting[minute] == 0:
@@ -81,8 +83,8 @@ class NearTimers:
             timer = self._pop(now)
             if timer is None:
                 break
-            if timer.pending in self._ended:
-                self._ended.remove(timer.pending)
+            if self._ended and timer[:2] in self._ended:
+                self._forget(timer)
             elif timer.pending + timer.size > confirmed:
                 early.append(timer)
             else:
@@ -91,6 +93,24 @@ class NearTimers:
             heapq.heappush(self._heap, timer)
         self._taken.update((timer.pending, timer) for timer in taken)
         return taken
+
+    def _forget(self, timer: Timer) -> None:
+        """One that had ended is out of the heap."""
+        self._ended[timer[:2]] -= 1
+        if not self._ended[timer[:2]]:
+            del self._ended[timer[:2]]
+
+    def all(self) -> list[Timer]:
+        """All that have not ended, taken or not, in no order. It takes a while where there are many."""
+        there = [*self._heap, *(timer for rows in self._loaded for timer in map(Timer, *rows.tolist()))]
+        ended = self._ended.copy()
+        found = list(self._taken.values())
+        for timer in there:
+            if ended[timer[:2]]:
+                ended[timer[:2]] -= 1
+            else:
+                found.append(timer)
+        return found
 
     def _pop(self, now: int) -> Timer | None:
         """The next one that is due."""

@@ -68,6 +68,11 @@ class UnwrittenRows:
         self._joined = rows[count:].copy() if count < len(rows) else _NONE
         return rows[:count]
 
+    def insert(self, rows: Rows) -> None:
+        """More of them, wherever their records stand in the log."""
+        rows = np.concatenate((self.all(), rows))
+        self._joined = rows[np.argsort(rows[:, CAUSE], kind="stable")]
+
     def put_back(self, rows: Rows) -> None:
         """The first of all again, where taking them was in vain."""
         self._joined = np.concatenate((rows, self.all()))

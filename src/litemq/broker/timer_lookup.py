@@ -1,0 +1,110 @@
+"""What became of delayed messages, as the log tells it by their ids: one waits, was delivered, or was cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from litemq.format.timer_batches import BATCH_ID
+from litemq.storage.store import Store
+from litemq.types import RecordKind, StoredRecord
+
+__all__ = ["FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "place_of"]
+
+_MOST_COPIES: Final = 256
+_DELIVERED: Final = (RecordKind.MESSAGE, RecordKind.FIRED, RecordKind.COMMITTED, RecordKind.RETRY, RecordKind.DEAD)
+
+
+class TimerName(NamedTuple):
+    """By which a delayed message is known."""
+
+    topic: str
+    message_id: str
+
+
+class TimerState(IntEnum):
+    """What is known of one."""
+
+    UNKNOWN = 0
+    WAITS = 1
+    DELIVERED = 2
+    CANCELLED = 3
+
+
+class FoundTimer(NamedTuple):
+    """The record that waits, or waited last, and where it stands."""
+
+    state: TimerState
+    stored: StoredRecord | None = None
+    pending: int = -1
+
+    @property
+    def delay_time(self) -> int:
+        return 0 if self.stored is None else self.stored.record.delay_time
+
+    @property
+    def size(self) -> int:
+        return 0 if self.stored is None else self.stored.size
+
+    @property
+    def batch_id(self) -> str:
+        return "" if self.stored is None else self.stored.record.properties.get(BATCH_ID, "")
+
+
+NOT_FOUND: Final = FoundTimer(TimerState.UNKNOWN)
+
+
+class TimerLookup:
+    """Reads a store; from any thread, and it may wait for the disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find(self, names: Iterable[TimerName]) -> dict[TimerName, FoundTimer]:
+        """What became of some messages. What was written last is found, too."""
+        # A record that fired one of them may not be safe yet, and is not found until then: without it, the other would seem cancelled.
+        self._store.wait_confirmed(self._store.log_end)
+        copies = {name: self._copies(name) for name in dict.fromkeys(names)}
+        pendings = [one for found in copies.values() for one in found if is_pending(one)]
+        live = self._live(pendings)
+        return {name: self._state(name, found, live) for name, found in copies.items()}
+
+    def _copies(self, name: TimerName) -> list[StoredRecord]:
+        """Everything with the id, the latest first."""
+        found = self._store.find(name.topic, name.message_id, _MOST_COPIES, anywhere=True)
+        return [one for one in found if one.stamp is not None and one.record.message_id == name.message_id]
+
+    def _live(self, pendings: list[StoredRecord]) -> set[int]:
+        """Those that wait, by their places in the log."""
+        if not pendings:
+            return set()
+        places = np.array([place_of(one) for one in pendings], np.int64)
+        dues = np.array([one.record.delay_time for one in pendings], np.int64)
+        return set(places[self._store.timers_among(dues, places)].tolist())
+
+    def _state(self, name: TimerName, copies: list[StoredRecord], live: set[int]) -> FoundTimer:
+        pendings = [one for one in copies if is_pending(one)]
+        waiting = next((one for one in pendings if place_of(one) in live), None)
+        batches = self._store.state.delivery.timer_batches
+        if waiting is not None:
+            found = FoundTimer(TimerState.WAITS, waiting, place_of(waiting))
+            if batches.is_cancelled(name.topic, found.batch_id, found.pending):
+                return found._replace(state=TimerState.CANCELLED)
+            return found
+        latest = pendings[0] if pendings else None
+        if any(one.stamp is not None and one.stamp.kind in _DELIVERED for one in copies):
+            return FoundTimer(TimerState.DELIVERED, latest or copies[-1], -1 if latest is None else place_of(latest))
+        return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, place_of(latest))
+
+
+def is_pending(stored: StoredRecord) -> bool:
+    """Whether a record is one that waits for its due time, or did."""
+    return stored.stamp is not None and stored.stamp.kind is RecordKind.PENDING and stored.stamp.consume_count == 0
+
+
+def place_of(stored: StoredRecord) -> int:
+    """Where a record stands in the log."""
+    return -1 if stored.stamp is None else stored.stamp.commitlog_offset

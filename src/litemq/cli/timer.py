@@ -1,0 +1,218 @@
+"""``litemq timer``: list delayed messages, look at one, cancel them, deliver them at another time."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from litemq.cli.connecting import ClientFile, Url, with_client
+from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
+from litemq.cli.moments import moment
+from litemq.cli.nouns import new_noun
+from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.cli.showing import as_value, time_of
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from litemq import AsyncClient
+    from litemq.client.scheduled_message import ScheduledMessage
+    from litemq.client.timer_backend import CancelOutcome
+
+__all__ = ["app"]
+
+app = new_noun("timer")
+
+_MOST_COUNTED = 10_000
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
+Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Due then or later; 2026-01-31T12:00:00Z.", show_default=False)]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Due before.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it.")]
+
+
+@app.callback()
+def timer() -> None:
+    """List delayed messages, cancel them, deliver them at another time."""
+
+
+@app.command("list")
+def list_(
+    topic: Topic,
+    since: Since = None,
+    until: Until = None,
+    key: Annotated[str, typer.Option("--key", help="With this key, or this id.")] = "",
+    batch_id: Annotated[str, typer.Option("--batch-id", help="Sent with this batch.")] = "",
+    most: Annotated[int, typer.Option("-n", "--most", min=1, help="How many at most.")] = 100,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """List the messages of a topic that wait to be delivered, the next one first."""
+    begin = None if since is None else moment(since, "--since")
+    end = None if until is None else moment(until, "--until")
+
+    async def use(mq: AsyncClient) -> list[ScheduledMessage]:
+        found: list[ScheduledMessage] = []
+        async for message in mq.timers.list(topic, since=begin, until=end, key=key, batch_id=batch_id):
+            found.append(message)
+            if len(found) == most:
+                break
+        return found
+
+    rows = [_row(message) for message in with_client(url, config, use)]
+    write_rows(rows, ["due_at", "message_id", "batch_id", "keys", "queue", "size"], output, none=f"No such message of {topic} waits.")
+
+
+@app.command("show")
+def show(topic: Topic, message_id: Id, url: Url = None, config: ClientFile = None, output: Format = OutputFormat.TABLE) -> None:
+    """Show one delayed message: whether it waits, was delivered or cancelled. Exits with 3 when nobody knows it."""
+    message = with_client(url, config, lambda mq: _known(mq, topic, message_id))
+    if output is OutputFormat.TABLE:
+        for word, value in _row(message).items():
+            if value != "":
+                sys.stdout.write(f"{word:<12} {plain(str(value), 1000)}\n")
+        sys.stdout.write(f"{'body':<12} {plain(message.message.body, 1000)}\n")
+    else:
+        write_value({**_row(message), "message": as_value(message.message)}, output)
+
+
+@app.command("cancel")
+def cancel(
+    topic: Topic,
+    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="The messages' ids.", show_default=False)],
+    yes: Yes = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """See to it that messages are never delivered. Without --yes it only shows them, and exits with 1; so it does where one was not cancelled."""
+    outcomes: dict[str, str]
+    if yes:
+
+        async def use(mq: AsyncClient) -> dict[str, CancelOutcome]:
+            return await mq.timers.cancel_many(topic, message_ids)
+
+        outcomes = {message_id: outcome.value for message_id, outcome in with_client(url, config, use).items()}
+    else:
+
+        async def look(mq: AsyncClient) -> dict[str, str]:
+            found = {message_id: await mq.timers.get(topic, message_id) for message_id in message_ids}
+            return {message_id: "unknown" if one is None else one.state.value for message_id, one in found.items()}
+
+        outcomes = with_client(url, config, look)
+    word = "outcome" if yes else "state"
+    write_rows([{"message_id": each, word: outcome} for each, outcome in outcomes.items()], ["message_id", word], output, none="")
+    if not yes:
+        _say_yes(output, "those that are scheduled are cancelled, which cannot be undone")
+    if set(outcomes.values()) - {"cancelled", "cancelled-before"}:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command("cancel-batch")
+def cancel_batch(
+    topic: Topic,
+    batch_id: Annotated[str, typer.Argument(metavar="BATCH", help="The batch_id that they were sent with.", show_default=False)],
+    yes: Yes = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Cancel everything of a batch that waits now, by one record. Without --yes it only counts, and exits with 1."""
+
+    async def use(mq: AsyncClient) -> int:
+        if yes:
+            await mq.timers.cancel_batch(topic, batch_id)
+            return 0
+        count = 0
+        async for _ in mq.timers.list(topic, batch_id=batch_id):
+            count += 1
+            if count == _MOST_COUNTED:
+                break
+        return count
+
+    count = with_client(url, config, use)
+    if yes:
+        if output is OutputFormat.TABLE:
+            sys.stdout.write(f"What waited of batch {plain(batch_id)} in {topic} will not be delivered.\n")
+        else:
+            write_value({"topic": topic, "batch_id": batch_id, "cancelled": True}, output)
+        return
+    more = " or more" if count == _MOST_COUNTED else ""
+    if output is OutputFormat.TABLE:
+        sys.stdout.write(f"{count}{more} messages of batch {plain(batch_id)} wait in {topic}.\n")
+    else:
+        write_value({"topic": topic, "batch_id": batch_id, "waiting": count, "cancelled": False}, output)
+    _say_yes(output, "they are cancelled, which cannot be undone")
+
+
+@app.command("reschedule")
+def reschedule(
+    topic: Topic,
+    message_id: Id,
+    delay: Annotated[float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Deliver it so long from now.")] = None,
+    deliver_at: Annotated[
+        str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False)
+    ] = None,
+    yes: Yes = False,
+    url: Url = None,
+    config: ClientFile = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Deliver a message that waits at another time. Without --yes it only shows it, and exits with 1."""
+    if (delay is None) == (deliver_at is None):
+        raise typer.BadParameter("say when: either --delay SECONDS or --deliver-at TIME", param_hint="--delay")
+    due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
+
+    async def use(mq: AsyncClient) -> ScheduledMessage:
+        if not yes:
+            return await _known(mq, topic, message_id)
+        return await mq.timers.reschedule(topic, message_id, delay=delay, deliver_at=due)
+
+    message = with_client(url, config, use)
+    if output is not OutputFormat.TABLE:
+        write_value(_row(message), output)
+    elif yes:
+        sys.stdout.write(f"{message.message_id} is due at {_time(message.due_at)}\n")
+    else:
+        sys.stdout.write(f"{message.message_id} is {message.state.value}, and due at {_time(message.due_at)}\n")
+    if not yes:
+        _say_yes(output, f"it is due {f'in {delay:g} s' if due is None else f'at {_time(due)}'}")
+
+
+async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessage:
+    found = await mq.timers.get(topic, message_id)
+    if found is None:
+        typer.echo(f"{topic} has no delayed message {message_id}, or not any more", err=True)
+        raise typer.Exit(EXIT_NOT_FOUND)
+    return found
+
+
+def _say_yes(output: OutputFormat, what: str) -> None:
+    if output is OutputFormat.TABLE:
+        sys.stdout.write(f"Nothing was changed. Say --yes, and {what}.\n")
+    raise typer.Exit(EXIT_FAILED)
+
+
+def _row(message: ScheduledMessage) -> dict[str, object]:
+    moved = message.sent_for != message.due_at
+    return {
+        "due_at": _time(message.due_at),
+        "message_id": message.message_id,
+        "topic": message.topic,
+        "state": message.state.value,
+        "batch_id": message.batch_id,
+        "keys": ",".join(message.keys),
+        "broker": message.broker,
+        "queue": message.queue_id,
+        "size": message.size,
+        "sent_at": _time(message.sent_at),
+        "sent_for": _time(message.sent_for) if moved else "",
+    }
+
+
+def _time(moment: dt.datetime) -> str:
+    return time_of(round(moment.timestamp() * 1000))

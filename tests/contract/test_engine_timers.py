@@ -1,0 +1,147 @@
+"""Delayed messages that wait: cancelled, delivered at another time, looked at."""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from litemq import CancelOutcome, OutgoingMessage, ScheduledState
+from litemq.errors import InvalidArgumentError, TimerEndedError, TimerNotFoundError
+from support.engines import Engine, read_all, read_until
+
+capability = pytest.mark.capability
+HOUR = timedelta(hours=1)
+
+
+@capability("`timers.cancel`: what is cancelled is never delivered")
+async def test_what_is_cancelled_never_comes(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        receipts = [await mq.send(topic, b"%d" % number, delay=1.5) for number in range(3)]
+        year = await mq.send(topic, b"year", delay=timedelta(days=365))
+        now = await mq.send(topic, b"now")
+        ids = [receipt.message_id for receipt in (*receipts, year, now)]
+        assert await mq.timers.cancel(topic, ids[1]) is CancelOutcome.CANCELLED
+        assert await mq.timers.cancel_many(topic, [ids[1], ids[3], ids[4], "none"]) == {
+            ids[1]: CancelOutcome.CANCELLED_BEFORE,
+            ids[3]: CancelOutcome.CANCELLED,
+            ids[4]: CancelOutcome.DELIVERED,
+            "none": CancelOutcome.UNKNOWN,
+        }
+        came = await read_until(mq, topic, 3)
+        assert sorted(message.body for message in came) == [b"0", b"2", b"now"]
+        assert await mq.timers.cancel(topic, ids[0]) is CancelOutcome.DELIVERED
+        assert sorted(message.body for message in await read_all(mq, topic)) == [b"0", b"2", b"now"]
+
+
+@capability("`timers.reschedule`: earlier, later, and again")
+async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        later, sooner, past = [
+            await mq.send(topic, name, delay=delay) for name, delay in ((b"later", 1), (b"sooner", HOUR), (b"past", HOUR))
+        ]
+        moved = await mq.timers.reschedule(topic, later.message_id, delay=HOUR)
+        assert (moved.state, moved.sent_for < moved.due_at) == (ScheduledState.SCHEDULED, True)
+        due = datetime.now(UTC) + timedelta(seconds=2)
+        await mq.timers.reschedule(topic, later.message_id, deliver_at=due)
+        await mq.timers.reschedule(topic, sooner.message_id, delay=timedelta(days=300))
+        await mq.timers.reschedule(topic, sooner.message_id, delay=0.5)
+        await mq.timers.reschedule(topic, past.message_id, deliver_at=datetime(2020, 1, 1, tzinfo=UTC))
+        came = await read_until(mq, topic, 3)
+        assert sorted(message.body for message in came) == [b"later", b"past", b"sooner"]
+        (last,) = (message for message in came if message.body == b"later")
+        assert last.store_timestamp >= int(due.timestamp() * 1000)
+        with pytest.raises(TimerEndedError):
+            await mq.timers.reschedule(topic, later.message_id, delay=1)
+        with pytest.raises(TimerNotFoundError):
+            await mq.timers.reschedule(topic, "none", delay=1)
+        with pytest.raises(InvalidArgumentError, match="either"):
+            await mq.timers.reschedule(topic, later.message_id)
+        with pytest.raises(InvalidArgumentError, match="365"):
+            await mq.timers.reschedule(topic, later.message_id, delay=timedelta(days=366))
+
+
+@capability("`batch_id`: what waits of a batch is cancelled by one record")
+async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, delay=2, batch_id="b1") for number in range(5)])
+        await mq.send(topic, b"other", delay=2, batch_id="b2")
+        first = (await mq.send(topic, b"first", delay=2, batch_id="b1", properties={"p": "v"})).message_id
+        assert await mq.timers.count(topic, batch_id="b1") == 6
+        await mq.timers.cancel_batch(topic, "b1")
+        await mq.timers.cancel_batch(topic, "never")
+        await mq.send_nowait(topic, b"again", delay=2, batch_id="b1")
+        assert await mq.timers.count(topic, batch_id="b1") == 1
+        assert await mq.timers.cancel(topic, first) is CancelOutcome.CANCELLED_BEFORE
+        with pytest.raises(TimerEndedError):
+            await mq.timers.reschedule(topic, first, delay=1)
+        found = await mq.timers.get(topic, first)
+        assert found is not None
+        assert (found.state, found.batch_id) == (ScheduledState.CANCELLED, "b1")
+        assert sorted(message.body for message in await read_until(mq, topic, 2)) == [b"again", b"other"]
+        assert sorted(message.body for message in await read_all(mq, topic)) == [b"again", b"other"]
+
+
+@capability("`timers.list`, `timers.get`: by time, key, id and batch, in the order of due times")
+async def test_what_waits_is_listed(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        now = datetime.now(UTC)
+        ids: dict[str, str] = {}
+        for name, days, key, batch in (("c", 3, "k1", "b"), ("a", 1, "k1", ""), ("d", 40, "k2", "b"), ("b", 2, "k2", "")):
+            receipt = await mq.send(topic, name.encode(), deliver_at=now + timedelta(days=days), keys=key, batch_id=batch)
+            ids[receipt.message_id] = name
+        await mq.send(topic, b"now")
+        other = await mq.send(f"{topic}-other", b"x", delay=HOUR)
+
+        async def names(**chosen: object) -> str:
+            return "".join([ids[message.message_id] async for message in mq.timers.list(topic, **chosen)])  # type: ignore[arg-type]
+
+        assert await names() == "abcd"
+        assert await names(key="k1") == "ac"
+        assert await names(batch_id="b") == "cd"
+        assert await names(key="k1", batch_id="b") == "c"
+        assert await names(since=now + timedelta(days=2), until=now + timedelta(days=40)) == "bc"
+        assert await names(key=next(iter(ids))) == "c"
+        assert await names(key=other.message_id) == ""
+        assert await mq.timers.count(topic) == 4
+        await mq.timers.reschedule(topic, next(iter(ids)), delay=HOUR)
+        assert await names() == "cabd"
+        assert await names(key="k1") == "ca"
+        found = await mq.timers.get(topic, next(iter(ids)))
+        assert found is not None
+        assert (found.message.body, found.keys, found.batch_id, found.state) == (b"c", ("k1",), "b", ScheduledState.SCHEDULED)
+        assert abs(found.due_at - now - HOUR) < timedelta(minutes=10)
+        assert await mq.timers.get(topic, "none") is None
+
+
+@capability("`delay_level=1..18`, as in RocketMQ")
+async def test_delay_levels(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        before = time.time_ns() // 1_000_000
+        await mq.send(topic, b"1", delay_level=1)
+        eighteen, batch = await asyncio.gather(
+            mq.send_nowait(topic, b"18", delay_level=18), mq.send_batch(topic, [OutgoingMessage(b"5", delay_level=5)])
+        )
+        for receipt, level in ((eighteen, 7200), (batch[0], 60)):
+            found = await mq.timers.get(topic, receipt.message_id)
+            assert found is not None
+            assert 0 <= found.due_at.timestamp() * 1000 - before - 1000 * level < 60_000
+        for wrong in ({"delay_level": 0}, {"delay_level": 19}, {"delay_level": 1, "delay": 1}):
+            with pytest.raises(InvalidArgumentError):
+                await mq.send(topic, b"x", **wrong)  # type: ignore[arg-type]
+        (message,) = await read_until(mq, topic, 1)
+        assert (message.body, message.store_timestamp >= before + 1000) == (b"1", True)
+
+
+@capability("`Client`: delayed messages are cancelled, moved and listed")
+def test_the_synchronous_client(engine: Engine, topic: str) -> None:
+    with engine.sync_client() as mq:
+        one, two, three = (mq.send(topic, b"%d" % number, delay=HOUR, batch_id="b").message_id for number in range(3))
+        assert mq.timers.cancel(topic, one) is CancelOutcome.CANCELLED
+        mq.timers.reschedule(topic, three, delay=60)
+        assert [message.message_id for message in mq.timers.list(topic)] == [three, two]
+        mq.timers.cancel_batch(topic, "b")
+        assert mq.timers.count(topic) == 0
+        found = mq.timers.get(topic, two)
+        assert found is not None
+        assert found.message.body == b"1"
