@@ -60,7 +60,7 @@ from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
 from litemq.client.timer_backend import CancelOutcome
 from litemq.client.timers import Timers
-from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
 from litemq.client.transactions import Transactions

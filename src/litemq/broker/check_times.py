@@ -19,6 +19,8 @@ class CheckTimes:
 
     def next_at(self, known: Transaction) -> int:
         """When it is asked for next, or given up (ms)."""
+        if known.dead:
+            return 0  # what has begun is finished at once
         if known.story:
             return known.story[-1].at + self._limits.check_every_ms
         return known.first_at + (known.check_after_ms or self._limits.check_after_ms)

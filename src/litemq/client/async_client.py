@@ -42,16 +42,15 @@ from litemq.client.retry_policy import RetryPolicy
 from litemq.client.selection import Selection, selection_of
 from litemq.client.serializers import Serializer, Serializers
 from litemq.client.subscription import Subscription
-from litemq.client.terms import PLAIN, Terms, terms_of
+from litemq.client.terms import PLAIN, Terms, in_batch, terms_of
 from litemq.client.timers import Timers
 from litemq.client.times import seconds
-from litemq.client.transaction import Transaction, TransactionReceipt, check_properties
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt, check_properties
 from litemq.client.transaction_listener import Answering, Decision, PreparedMessage, TransactionListener, decided
 from litemq.client.transactions import Transactions
 from litemq.client.url import find_engine
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
-from litemq.format.timer_batches import BATCH_ID, MAX_BATCH_ID_BYTES
 from litemq.types import BodyCodec, Durability, check_name, check_readable
 
 __all__ = ["AsyncClient"]
@@ -250,7 +249,7 @@ class AsyncClient(AsyncApp):
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
             terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = _in_batch(properties, batch_id)
+            properties = in_batch(properties, batch_id)
         while True:
             try:
                 if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
@@ -290,7 +289,7 @@ class AsyncClient(AsyncApp):
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
             terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
-            properties = _in_batch(properties, batch_id)
+            properties = in_batch(properties, batch_id)
         if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
             return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
         return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
@@ -346,7 +345,7 @@ class AsyncClient(AsyncApp):
             terms = PLAIN
             if each.has_terms:
                 terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority, each.delay_level)
-            properties = _in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
+            properties = in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
             return self._post(engine, topic, each.body, each.tags, each.keys, properties, each.ordering_key, durability, terms)
         except BufferFullError:
             raise
@@ -433,21 +432,27 @@ class AsyncClient(AsyncApp):
         *,
         group_id: str,
         durability: DurabilityName | None = None,
+        on_error: OnError = "rollback",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> Transaction:
         """``async with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
 
-        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
-        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most.
+        Leaving the block commits, an error rolls back; with ``on_error="ask"`` it leaves the outcome open. What is open, and where this process
+        dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
+        again, ``max_checks`` times at most.
         """
         engine = self._opened()
+        if on_error not in ("rollback", "ask"):
+            raise InvalidArgumentError(f"on_error={on_error!r}: choose rollback or ask")
         check_name(topic)
         check_name(group_id, "group")
         if self._halves is None:
             self._halves = HalfMessages(engine.transactions, self.config, self._serializers)
         properties = check_properties(check_after, max_checks)
-        return Transaction(engine.transactions, self._halves, topic, group_id, durability, properties, self._through, engine.wall_ms)
+        return Transaction(
+            engine.transactions, self._halves, topic, group_id, durability, on_error, properties, self._through, engine.wall_ms
+        )
 
     async def send_transaction(
         self,
@@ -464,11 +469,13 @@ class AsyncClient(AsyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> TransactionReceipt:
         """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
-        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority)
+        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id)
         transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
         receipt = await transaction.send_message(message)
         return TransactionReceipt(transaction.id, topic, receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
@@ -675,12 +682,6 @@ class AsyncClient(AsyncApp):
     def admin(self) -> AsyncAdmin:
         """Topics and brokers."""
         return AsyncAdmin(self._opened(), self.config, self._serializers)
-
-
-def _in_batch(properties: Mapping[str, str] | None, batch_id: str) -> Mapping[str, str]:
-    if not isinstance(batch_id, str) or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
-        raise InvalidArgumentError(f"batch_id={batch_id!r}: choose a text of at most {MAX_BATCH_ID_BYTES} bytes")
-    return {**(properties or {}), BATCH_ID: batch_id}
 
 
 def _words(words: str | Sequence[str]) -> tuple[str, ...]:

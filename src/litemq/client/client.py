@@ -41,7 +41,7 @@ from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
 from litemq.client.timer_backend import CancelOutcome
 from litemq.client.timers import Timers
-from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
 from litemq.client.transactions import Transactions
@@ -771,6 +771,8 @@ class SyncTransaction:
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
     ) -> SendReceipt:
         """Send a message that nobody sees until the transaction is committed; another ``topic`` is one that the same broker has.
 
@@ -787,6 +789,8 @@ class SyncTransaction:
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
             )
         )
 
@@ -1045,17 +1049,19 @@ class Client(SyncApp):
         *,
         group_id: str,
         durability: DurabilityName | None = None,
+        on_error: OnError = "rollback",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> SyncTransaction:
         """``with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
 
-        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
-        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most."""
+        Leaving the block commits, an error rolls back; with ``on_error="ask"`` it leaves the outcome open. What is open, and where this process
+        dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
+        again, ``max_checks`` times at most."""
         return SyncTransaction(
             self._thread.call(
                 lambda: self._wrapped.transaction(
-                    topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks
+                    topic, group_id=group_id, durability=durability, on_error=on_error, check_after=check_after, max_checks=max_checks
                 )
             ),
             self._thread,
@@ -1076,6 +1082,8 @@ class Client(SyncApp):
         deliver_at: datetime | None = None,
         ttl: float | timedelta | None = None,
         priority: int | None = None,
+        delay_level: int | None = None,
+        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> TransactionReceipt:
@@ -1094,6 +1102,8 @@ class Client(SyncApp):
                 deliver_at=deliver_at,
                 ttl=ttl,
                 priority=priority,
+                delay_level=delay_level,
+                batch_id=batch_id,
                 check_after=check_after,
                 max_checks=max_checks,
             )

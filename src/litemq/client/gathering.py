@@ -15,7 +15,17 @@ __all__ = ["Gathering"]
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
-Outcomes = list["R | LiteMQError"]
+
+
+class _Growing(Generic[I, R]):
+    """A request that others may still join."""
+
+    __slots__ = ("items", "size", "waiters")
+
+    def __init__(self) -> None:
+        self.items: list[I] = []
+        self.waiters: list[asyncio.Future[R]] = []
+        self.size = 0
 
 
 class Gathering(Generic[P, I, R]):
@@ -25,33 +35,36 @@ class Gathering(Generic[P, I, R]):
         self,
         config: ClientConfig,
         ask: Callable[[P, list[I]], Awaitable[list[R | LiteMQError]]],
-        most: Callable[[list[I], I], bool],
+        most_items: int,
+        most_bytes: int,
     ) -> None:
-        """``ask`` makes one request of items for a place, and says what became of each; ``most``, whether one more is too many."""
+        """``ask`` makes one request of items for a place, and says what became of each."""
         self._config = config
         self._ask = ask
-        self._most = most
+        self._most_items = most_items
+        self._most_bytes = most_bytes
         self._loop = asyncio.get_running_loop()
-        self._growing: dict[P, tuple[list[I], list[asyncio.Future[R]]]] = {}
+        self._growing: dict[P, _Growing[I, R]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def add(self, place: P, item: I) -> asyncio.Future[R]:
-        """Have an item travel with the others of this turn; the future is what became of it."""
+    def add(self, place: P, item: I, size: int = 0) -> asyncio.Future[R]:
+        """Have an item of so many bytes travel with the others of this turn; the future is what became of it."""
         waiter: asyncio.Future[R] = self._loop.create_future()
         if self._closed:
             waiter.set_exception(ClientClosedError("the client is closed"))
             return waiter
         growing = self._growing.get(place)
-        if growing is not None and self._most(growing[0], item):
+        if growing is not None and (len(growing.items) >= self._most_items or growing.size + size > self._most_bytes):
             self._send(place)
             growing = None
         if growing is None:
             if not self._growing:
                 self._loop.call_soon(self._send_all)
-            growing = self._growing[place] = ([], [])
-        growing[0].append(item)
-        growing[1].append(waiter)
+            growing = self._growing[place] = _Growing()
+        growing.items.append(item)
+        growing.waiters.append(waiter)
+        growing.size += size
         return waiter
 
     def _send_all(self) -> None:
@@ -59,8 +72,8 @@ class Gathering(Generic[P, I, R]):
             self._send(place)
 
     def _send(self, place: P) -> None:
-        items, waiters = self._growing.pop(place)
-        task = self._loop.create_task(self._deliver(place, items, waiters))
+        growing = self._growing.pop(place)
+        task = self._loop.create_task(self._deliver(place, growing.items, growing.waiters))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

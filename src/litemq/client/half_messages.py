@@ -9,7 +9,7 @@ from litemq.client.config import ClientConfig, DurabilityName, durability_level
 from litemq.client.identity import MessageIds
 from litemq.client.messages import OutgoingMessage, SendReceipt
 from litemq.client.serializers import Serializers
-from litemq.client.terms import PLAIN, terms_of
+from litemq.client.terms import PLAIN, in_batch, terms_of
 from litemq.client.transaction_backend import TransactionBackend
 from litemq.errors import InvalidArgumentError
 from litemq.format.compression import compress
@@ -54,7 +54,7 @@ class HalfMessages:
         check_name(topic)
         terms = PLAIN
         if message.has_terms:
-            terms = terms_of(now_ms, message.delay, message.deliver_at, message.ttl, message.priority)
+            terms = terms_of(now_ms, message.delay, message.deliver_at, message.ttl, message.priority, message.delay_level)
         keys = (message.keys,) if isinstance(message.keys, str) else tuple(message.keys)
         tags = (message.tags,) if isinstance(message.tags, str) else tuple(message.tags)
         place = await self._backend.place(topic, broker, message.ordering_key, keys, terms.priority)
@@ -72,7 +72,7 @@ class HalfMessages:
             smaller = compress(body, self._codec)
             if len(smaller) < len(body):
                 body, codec = smaller, self._codec
-        properties = {**message.properties, **more}
+        properties = {**(in_batch(message.properties, message.batch_id) if message.batch_id else message.properties), **more}
         if content_type:
             properties.setdefault("content-type", content_type)
         record = self._template((topic, level, tags, tuple(properties.items()), terms.priority)).encode(

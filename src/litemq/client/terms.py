@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from litemq.client.times import seconds, to_ms
 from litemq.errors import InvalidArgumentError
+from litemq.format.timer_batches import BATCH_ID, MAX_BATCH_ID_BYTES
 from litemq.types import DEFAULT_PRIORITY, LEAST_DELAY_MS, MOST_DELAY_MS
 
-__all__ = ["PLAIN", "Terms", "due_of", "terms_of"]
+__all__ = ["PLAIN", "Terms", "due_of", "in_batch", "terms_of"]
 
 
 class Terms(NamedTuple):
@@ -74,3 +76,10 @@ def _due_after(now_ms: int, delay: float | timedelta) -> int:
     if not LEAST_DELAY_MS <= ms <= MOST_DELAY_MS:
         raise InvalidArgumentError(f"delay={delay!r}: choose 0.01 s … 365 days, or 0 for none")
     return now_ms + ms
+
+
+def in_batch(properties: Mapping[str, str] | None, batch_id: str) -> Mapping[str, str]:
+    """The properties of a message that belongs to a batch."""
+    if not isinstance(batch_id, str) or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
+        raise InvalidArgumentError(f"batch_id={batch_id!r}: choose a text of at most {MAX_BATCH_ID_BYTES} bytes")
+    return {**(properties or {}), BATCH_ID: batch_id}

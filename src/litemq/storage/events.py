@@ -1,10 +1,11 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but new timers, halves and ticks many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but timers, halves and ticks many at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +15,21 @@ from litemq.format.dead_letters import TRANSACTION_OF
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_list, decode_record
 from litemq.format.strings import Strings, all_alike
-from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, is_producers
+from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
 
 Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 _Stretch = tuple[int, int]  # of the chosen records: from … to
+_COMMITTED: Final = int(RecordKind.COMMITTED)  # a member of an enum costs much to look up
+_CHECK_AFTER: Final = CHECK_AFTER.encode()
+_MAX_CHECKS: Final = MAX_CHECKS.encode()
 
 
 def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
@@ -33,38 +38,51 @@ def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[in
     kinds, origins = header["kind"], header["origin"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
     are_new_timers = (kinds == RecordKind.PENDING) & (origins < 0) & (header["consume_count"] == 0)
+    are_fired = kinds == RecordKind.FIRED
     are_ticks = (kinds == RecordKind.MESSAGE) & (origins >= 0) & (origins & 7 == JOB_NUMBER_BITS)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (origins >= 0)) & ~are_halves & ~are_new_timers & ~are_ticks
+    are_events = (kinds != RecordKind.MESSAGE) | (origins >= 0)
+    alone = are_events & (kinds != RecordKind.CONTROL) & ~are_halves & ~are_new_timers & ~are_fired & ~are_ticks
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
     if are_new_timers.any():
-        found += _new_timers(columns, log_offsets, np.flatnonzero(are_new_timers), alone | are_halves | (kinds == RecordKind.CONTROL))
+        found += _new_timers(columns, log_offsets, are_new_timers, are_events)
+    if are_fired.any():
+        found += _fired_timers(columns, log_offsets, are_fired, are_events)
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
     if are_ticks.any():
-        found += _ticks(columns, log_offsets, np.flatnonzero(are_ticks))
+        found += _ticks(columns, log_offsets, are_ticks, are_events)
     found.sort(key=itemgetter(0))
     return found
 
 
-def _ticks(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, TicksPlaced]]:
-    """Those that stand one behind another, together."""
+def _ticks(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TicksPlaced]]:
+    """Messages of jobs, in the same way."""
     header, names = columns.header, ("origin", "delay_time", "topic_id", "queue_id", "queue_offset", "store_timestamp")
-    for some in np.split(which, np.flatnonzero(np.diff(which) != 1) + 1):
+    for some in _together(chosen, are_events):
         numbers, ticks, topic_ids, queue_ids, offsets, times = (header[name][some].astype(np.int64) for name in names)
         yield int(some[0]), TicksPlaced(numbers, ticks, topic_ids, queue_ids, offsets, log_offsets[some], times)
 
 
-def _new_timers(
-    columns: RecordColumns, log_offsets: Longs, which: Longs, others: npt.NDArray[np.bool_]
-) -> Iterator[tuple[int, TimersBegun]]:
+def _new_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersBegun]]:
     """Those that begin to wait, together as far as nothing else is said between them."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(others)[which])) + 1
-    dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
-    for first, behind in pairwise([0, *cuts.tolist(), which.size]):
-        some = slice(first, behind)
-        yield int(which[first]), TimersBegun(log_offsets[which[some]], dues[some], sizes[some])
+    for which in _together(chosen, are_events):
+        dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
+        yield int(which[0]), TimersBegun(log_offsets[which], dues, sizes)
+
+
+def _fired_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersFired]]:
+    """Those that are delivered, in the same way."""
+    for which in _together(chosen, are_events):
+        origins, dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("origin", "delay_time", "size"))
+        yield int(which[0]), TimersFired(log_offsets[which], origins, dues, sizes)
+
+
+def _together(chosen: Bools, are_events: Bools) -> list[Longs]:
+    """The numbers of chosen records, in groups between which other events stand."""
+    which = np.flatnonzero(chosen)
+    return np.split(which, np.flatnonzero(np.diff(np.cumsum(are_events & ~chosen)[which])) + 1)
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:
@@ -86,46 +104,80 @@ def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterato
 
 
 def _halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalfEvent]]:
+    names = columns.part("transaction_id")
+    are_producers = _begin_with(columns.data, names, TRANSACTION_PREFIX.encode())[which]
+    if are_producers.any():
+        yield from _producers_halves(columns, log_offsets, which[are_producers])
+    jobs = which[~are_producers]
+    if jobs.size:
+        yield from _job_halves(columns, log_offsets, jobs)
+
+
+def _producers_halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalfEvent]]:
+    """Those of producers, each for itself: most are alone in their transaction, and each may be carried forward for itself."""
+    chosen, buffer = columns.header[which], columns.buffer
+    transactions, topics, properties = (columns.part(name).chosen(which) for name in ("transaction_id", "topic", "properties"))
+    numbers = ("kind", "origin", "queue_id", "queue_offset", "size", "store_timestamp")
+    rows = zip(
+        which.tolist(),
+        log_offsets[which].tolist(),
+        *(strings.tolist() for part in (transactions, topics, properties) for strings in part),
+        *(chosen[name].tolist() for name in numbers),
+        strict=True,
+    )
+    for number, at, name_at, name_size, topic_at, topic_size, told_at, told_size, kind, origin, queue_id, place, size, time in rows:
+        transaction = str(buffer[name_at : name_at + name_size], "utf-8")
+        if kind == _COMMITTED:
+            yield number, HalvesCopied(transaction, 1)
+        elif origin >= 0:
+            yield number, HalfMoved(transaction, origin, at, place)
+        else:
+            topic = str(buffer[topic_at : topic_at + topic_size], "utf-8")
+            placed = HalvesPlaced(transaction, topic, 0, queue_id, at, at, place, 1, size, time)
+            yield number, _with_check_terms(placed, bytes(buffer[told_at : told_at + told_size])) if told_size else placed
+
+
+def _begin_with(data: npt.NDArray[np.uint8], strings: Strings, prefix: bytes) -> npt.NDArray[np.bool_]:
+    """Which strings begin with some bytes. A job's transaction may, too, where its query is named so: it is told by what it does."""
+    alike = strings.lengths >= len(prefix)
+    for number, byte in enumerate(prefix):
+        alike &= data[np.minimum(strings.positions + number, data.size - 1)] == byte
+    return alike
+
+
+def _job_halves(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, HalvesPlaced | HalvesCopied]]:
     chosen = columns if which.size == len(columns) else columns.subset(which)  # all of them: what is known of them already is used
     log_offsets = log_offsets[which]
     header = chosen.header
     transactions, topics = chosen.part("transaction_id"), chosen.part("topic")
     queue_offsets, sizes, times = (header[name].astype(np.int64) for name in ("queue_offset", "size", "store_timestamp"))
-    for begin, end in _stretches(chosen, which, queue_offsets, transactions, topics):
-        transaction = _text(chosen, transactions, begin)
-        if header["kind"][begin] == RecordKind.COMMITTED:
-            yield int(which[begin]), HalvesCopied(transaction, end - begin)
-            continue
-        # Those of a producer are few, and each may be carried forward for itself.
-        apart = is_producers(transaction)
-        for first, behind in pairwise(range(begin, end + 1)) if apart else [(begin, end)]:
-            if apart and header["origin"][first] >= 0:
-                place = int(log_offsets[first]), int(queue_offsets[first])
-                yield int(which[first]), HalfMoved(transaction, int(header["origin"][first]), *place)
-                continue
-            placed = HalvesPlaced(
-                transaction,
-                _text(chosen, topics, first),
-                0,
-                int(header["queue_id"][first]),
-                int(log_offsets[first]),
-                int(log_offsets[behind - 1]),
-                int(queue_offsets[first]),
-                behind - first,
-                int(sizes[first:behind].sum()),
-                int(times[behind - 1]),
+    for first, behind in _stretches(chosen, which, queue_offsets, transactions, topics):
+        transaction = _text(chosen, transactions, first)
+        if header["kind"][first] == RecordKind.COMMITTED:
+            yield int(which[first]), HalvesCopied(transaction, behind - first)
+        else:
+            yield (
+                int(which[first]),
+                HalvesPlaced(
+                    transaction,
+                    _text(chosen, topics, first),
+                    0,
+                    int(header["queue_id"][first]),
+                    int(log_offsets[first]),
+                    int(log_offsets[behind - 1]),
+                    int(queue_offsets[first]),
+                    behind - first,
+                    int(sizes[first:behind].sum()),
+                    int(times[behind - 1]),
+                ),
             )
-            yield int(which[first]), _with_check_terms(placed, chosen, first) if apart else placed
 
 
-def _with_check_terms(placed: HalvesPlaced, columns: RecordColumns, number: int) -> HalvesPlaced:
-    """With when the producer of a half wants to be asked for its outcome, and how often, if the half says so."""
-    properties = columns.part("properties")
-    at, length = int(properties.positions[number]), int(properties.lengths[number])
-    raw = bytes(columns.buffer[at : at + length])
-    if CHECK_AFTER.encode() not in raw and MAX_CHECKS.encode() not in raw:
+def _with_check_terms(placed: HalvesPlaced, properties: bytes) -> HalvesPlaced:
+    """With when the producer of a half wants to be asked for its outcome, and how often, if the half's properties say so."""
+    if _CHECK_AFTER not in properties and _MAX_CHECKS not in properties:
         return placed
-    words = decode_list(raw, 0, length, 0, length, length)
+    words = decode_list(properties, 0, len(properties), 0, len(properties), len(properties))
     told = dict(zip(words[::2], words[1::2], strict=False))
     return placed._replace(check_after_ms=_number(told.get(CHECK_AFTER, "")), max_checks=_number(told.get(MAX_CHECKS, "")))
 

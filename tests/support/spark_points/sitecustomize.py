@@ -113,7 +113,9 @@ class _Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._module:
             return None
-        others = [finder for finder in sys.meta_path if finder is not self]
+        others = sys.meta_path[
+            sys.meta_path.index(self) + 1 :
+        ]  # another like this one, for the same module, is behind it or was asked before
         found = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:

@@ -60,13 +60,10 @@ class ClusterTransactions:
         self._ask = ask
         self._brokers = brokers  # those that are alive
         self._producer = producer
-        most_bytes, most_messages = config.max_batch_bytes, config.max_batch_messages
-
-        def is_full(halves: list[_Half], more: _Half) -> bool:
-            return len(halves) >= most_messages or sum([len(record) for _, record in halves]) + len(more[1]) > most_bytes
-
-        self._halves: Gathering[tuple[str, str], _Half, int] = Gathering(config, self._send_halves, is_full)
-        self._ends: Gathering[str, _End, TransactionState] = Gathering(config, self._send_ends, lambda ends, _: len(ends) >= _MOST_ENDS)
+        self._halves: Gathering[tuple[str, str], _Half, int] = Gathering(
+            config, self._send_halves, config.max_batch_messages, config.max_batch_bytes
+        )
+        self._ends: Gathering[str, _End, TransactionState] = Gathering(config, self._send_ends, _MOST_ENDS, 1)
 
     async def close(self, within: float) -> None:
         """Wait for what is on its way."""
@@ -83,7 +80,7 @@ class ClusterTransactions:
         await room.wait()
         room.taken += len(record)
         try:
-            return await self._halves.add((broker, topic), (queue_id, record))
+            return await self._halves.add((broker, topic), (queue_id, record), len(record))
         finally:
             room.give_back(len(record))
 

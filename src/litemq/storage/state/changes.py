@@ -14,7 +14,7 @@ from litemq.storage.state.jobs import TicksPlaced
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 
 __all__ = ["Changes"]
 
@@ -80,7 +80,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord | TimersBegun | HalfEvent | TicksPlaced):
+            if isinstance(change, PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

@@ -21,7 +21,7 @@ from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timer_batches import TimerBatches
-from litemq.storage.state.timers import PendingTotals, TimersBegun
+from litemq.storage.state.timers import PendingTotals, TimersBegun, TimersFired
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -55,8 +55,8 @@ class PlacedRecord(NamedTuple):
     message_id: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or new timers, halves and ticks many at a time.
-PlacedEvent = PlacedRecord | TimersBegun | HalfEvent | TicksPlaced
+# What records that are no plain messages and no control records say: each for itself, or timers, halves and ticks many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced
 
 
 class Part(Protocol):
@@ -124,9 +124,11 @@ class Delivery:
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many new timers, halves or ticks."""
+        """Take in a record that is no plain message, or many timers, halves or ticks."""
         if isinstance(event, TimersBegun):
             return self.timers.take(event)
+        if isinstance(event, TimersFired):
+            return self.timers.take(event) + self.moved_timers.fired(event)
         if isinstance(event, TicksPlaced):
             return self.jobs.take(event)
         if not isinstance(event, PlacedRecord):

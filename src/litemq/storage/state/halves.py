@@ -113,7 +113,8 @@ class Halves:
     def producers_before(self, log_offset: int) -> list[tuple[str, HalfRun]]:
         """The halves of producers' transactions that are not decided, and stand before a log offset."""
         waiting = [(name, known) for name, known in self._of.items() if not known.number and is_producers(name)]
-        return [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+        found = [(name, run) for name, known in waiting for run in known.left if run.first_log_offset < log_offset]
+        return sorted(found, key=lambda each: each[1].first_log_offset)
 
     def is_at(self, transaction: str, log_offset: int) -> bool:
         """Whether a half of a producer's transaction that is not decided stands at a log offset."""
@@ -173,7 +174,8 @@ class Halves:
             case "transactions_checked":
                 return self._check(control)
             case "topic_deleted":
-                return [touch for name in list(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
+                # In one order, however they came: what ends is remembered in the order in which it ends.
+                return [touch for name in sorted(self._of) for touch in self._drop_topic(name, control.topic_deleted.topic_id)]
             case _:
                 return []
 
@@ -251,7 +253,7 @@ class Halves:
 
     def _put(self, name: str, known: Transaction) -> None:
         self._of[name] = known
-        place = _batch_of(name)
+        place = None if is_producers(name) else _batch_of(name)
         if place is not None:
             self._of_queries.setdefault(place[0], {}).setdefault(place[1], {})[name] = None
 
@@ -260,6 +262,9 @@ class Halves:
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
         self.runs -= len(known.runs)
+        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
+        if is_producers(name):
+            return touched + self.outcomes.add(name, outcome)
         place = _batch_of(name)
         if place is not None:
             batches = self._of_queries[place[0]]
@@ -268,11 +273,12 @@ class Halves:
                 del batches[place[1]]
             if not batches:
                 del self._of_queries[place[0]]
-        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
-        return touched + self.outcomes.add(name, outcome) if is_producers(name) else touched
+        return touched
 
     @staticmethod
     def _pages(name: str, runs: set[int]) -> list[Touch]:
+        if max(runs) < _PAGE:
+            return [("halves", name, 0)]
         return [("halves", name, page) for page in sorted({run // _PAGE for run in runs})]
 
     # The whole of it ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,220 @@
+"""Producers' transactions as the log tells them: decided once, by their first message or dead letter, and the same however they are loaded."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from litemq.proto.control_pb2 import (
+    Control,
+    HalvesRolledBack,
+    HalvesSkipped,
+    TopicDeleted,
+    TransactionCheck,
+    TransactionsChecked,
+    TransactionsDecided,
+)
+from litemq.storage.state import outcomes
+from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.outcomes import Outcome, Outcomes
+from litemq.storage.state.rows import is_gone, row_key
+from litemq.types import RecordKind
+
+NAMES = [f"tx:shop:{number}@here" for number in range(4)]
+Change = Control | PlacedEvent
+
+
+def _placed(name: str, at: int, topic_id: int = 16, **more: int) -> HalvesPlaced:
+    return HalvesPlaced(name, "", topic_id, 0, at, at, at // 100, 1, 80, at, **more)
+
+
+def _checked(name: str, at: int, asked: str = "", before: str = "", *, unknown: bool = False) -> Control:
+    check = TransactionCheck(transaction=name, asked=asked, before=before, unknown=unknown)
+    return Control(transactions_checked=TransactionsChecked(at=at, checks=[check]))
+
+
+def _dead(name: str, log_offset: int, origin: int) -> PlacedRecord:
+    return PlacedRecord(log_offset, RecordKind.DEAD, origin, 20, 0, log_offset // 100, 0, 0, 200, 0, {}, name)
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Change]:
+    history: list[Change] = []
+    for at in range(0, draw(st.integers(0, 24)) * 100, 100):
+        name = draw(st.sampled_from(NAMES))
+        match draw(st.integers(0, 12)):
+            case 0:
+                history.append(Control(halves_rolled_back=HalvesRolledBack(transactions=[name])))
+            case 1:
+                history.append(Control(topic_deleted=TopicDeleted(topic_id=draw(st.sampled_from([16, 17])))))
+            case 2:
+                history.append(Control(transactions_decided=TransactionsDecided(transactions=[name])))
+            case 3:
+                history.append(_checked(name, at, draw(st.sampled_from(["", "a"])), "b", unknown=draw(st.booleans())))
+            case 4 | 5:
+                history.append(HalvesCopied(name, 1))
+            case 6:
+                history.append(HalfMoved(name, draw(st.integers(0, 24)) * 100, at, at // 100))
+            case 7:
+                history.append(_dead(name, at, draw(st.integers(0, 24)) * 100))
+            case 8:
+                history.append(Control(halves_skipped=HalvesSkipped(transaction=name, count=1)))
+            case _:
+                history.append(_placed(name, at, draw(st.sampled_from([16, 17])), check_after_ms=draw(st.sampled_from([0, 7]))))
+    return history
+
+
+def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
+    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
+
+
+def _rows(delivery: Delivery) -> list[bytes]:
+    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
+
+
+@settings(deadline=None)
+@given(_histories(), st.integers(0, 24))
+def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
+    whole = Delivery()
+    for change in history[:cut]:
+        _take(whole, change)
+    loaded = Delivery()
+    for row in whole.rows():
+        assert loaded.put(row)
+    copied, before = whole.copy(), _rows(whole)
+    assert _rows(loaded) == before
+    for change in history[cut:]:
+        _take(whole, change)
+        _take(loaded, change)
+        assert _rows(loaded) == _rows(whole)
+        assert (loaded.halves.bytes, loaded.halves.runs) == (whole.halves.bytes, whole.halves.runs)
+        assert loaded.halves.first_decided == whole.halves.first_decided
+        for at in (500, 1500):
+            assert loaded.halves.producers_before(at) == whole.halves.producers_before(at)
+    assert _rows(copied) == before
+
+
+@settings(deadline=None)
+@given(_histories())
+def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
+    delivery = Delivery()
+    stored: dict[bytes, bytes] = {}
+    for change in history:
+        for touch in _take(delivery, change):
+            row = delivery.row(touch)
+            if is_gone(row):
+                stored.pop(row_key(row), None)
+            else:
+                stored[row_key(row)] = row.SerializeToString(deterministic=True)
+        assert sorted(stored.values()) == sorted(_rows(delivery))
+
+
+def test_the_first_message_is_the_decision() -> None:
+    delivery = Delivery()
+    halves, name = delivery.halves, NAMES[0]
+    for at in (0, 100, 200):
+        delivery.place(_placed(name, at))
+    delivery.place(HalvesCopied(name, 1))
+    known = halves.get(name)
+    assert known is not None
+    assert (known.number, known.copied, halves.first_decided) == (1, 1, name)
+    delivery.apply(Control(halves_rolled_back=HalvesRolledBack(transactions=[name])))
+    assert halves.get(name) is known, "what is decided is not rolled back"
+    delivery.place(HalvesCopied(name, 2))
+    assert (halves.get(name), halves.outcomes.get(name), halves.bytes, halves.runs) == (None, Outcome.COMMITTED, 0, 0)
+    delivery.place(HalvesCopied(name, 1))
+    assert halves.first_decided is None
+
+
+def test_the_first_dead_letter_is_the_decision_and_one_that_is_carried_on_is_none() -> None:
+    delivery = Delivery()
+    halves, name = delivery.halves, NAMES[0]
+    for at in (0, 100):
+        delivery.place(_placed(name, at))
+    delivery.place(_dead(name, 200, 0))
+    known = halves.get(name)
+    assert known is not None
+    assert (known.dead, known.copied) == (True, 1)
+    delivery.place(HalvesCopied(name, 1))
+    delivery.apply(Control(transactions_decided=TransactionsDecided(transactions=[name])))
+    assert (known.number, known.copied) == (0, 1), "what is dead is not committed"
+    delivery.place(_dead(name, 300, 200))  # retention carries the letter forward
+    assert known.copied == 1
+    delivery.place(_dead(name, 400, 100))
+    assert (halves.get(name), halves.outcomes.get(name)) == (None, Outcome.DEAD)
+    assert len(delivery.dead_letters) == 2
+
+
+def test_halves_that_are_carried_forward_stay_in_their_order() -> None:
+    delivery = Delivery()
+    halves, name = delivery.halves, NAMES[0]
+    for at in (0, 100, 200):
+        delivery.place(_placed(name, at))
+    assert [run.first_log_offset for _, run in halves.producers_before(200)] == [0, 100]
+    delivery.place(HalfMoved(name, 0, 300, 3))
+    delivery.place(HalfMoved(name, 0, 999, 9))  # it does not stand there any more
+    known = halves.get(name)
+    assert known is not None
+    assert [run.first_log_offset for run in known.left] == [300, 100, 200]
+    assert (known.first_log_offset, known.last_log_offset) == (100, 300)
+    assert halves.is_at(name, 300)
+    assert not halves.is_at(name, 0)
+    assert halves.undecided_before(1000) == [], "only those of jobs are rolled back"
+
+
+def test_a_story_is_told_from_round_to_round() -> None:
+    delivery = Delivery()
+    name = NAMES[0]
+    delivery.place(_placed(name, 5, check_after_ms=7, max_checks=3))
+    for number in range(20):
+        delivery.apply(_checked(name, number, asked="" if number % 2 else "a", before="late", unknown=number == 19))
+    known = delivery.halves.get(name)
+    assert known is not None
+    assert (known.first_at, known.check_after_ms, known.max_checks, known.checks, len(known.story)) == (5, 7, 3, 20, 16)
+    assert known.story[-2:] == (CheckRound(18, "a", unknown=True), CheckRound(19, ""))
+    assert known.story[-3] == CheckRound(17, "late")
+
+
+def test_a_topic_that_is_deleted_takes_its_halves_with_it() -> None:
+    delivery = Delivery()
+    halves = delivery.halves
+    delivery.place(_placed(NAMES[0], 0))
+    delivery.place(_placed(NAMES[1], 100))
+    delivery.place(_placed(NAMES[1], 200, 17))
+    delivery.apply(Control(topic_deleted=TopicDeleted(topic_id=16)))
+    assert halves.outcomes.get(NAMES[0]) is Outcome.ROLLED_BACK
+    known = halves.get(NAMES[1])
+    assert known is not None
+    assert (known.dropped, [run.topic_id for run in known.left]) == (1, [17])
+    delivery.apply(Control(transactions_decided=TransactionsDecided(transactions=[NAMES[1]])))
+    delivery.place(HalvesCopied(NAMES[1], 1))
+    assert halves.outcomes.get(NAMES[1]) is Outcome.COMMITTED
+
+
+def test_what_a_job_writes_is_decided_by_its_driver_alone() -> None:
+    delivery = Delivery()
+    job = "tx:shop/0/0/0"  # a query may be named so
+    delivery.place(_placed(job, 0))
+    delivery.place(HalvesCopied(job, 1))
+    delivery.halves.take(HalfDied(job))
+    delivery.apply(Control(transactions_decided=TransactionsDecided(transactions=[job])))
+    known = delivery.halves.get(job)
+    assert known is not None
+    assert (known.number, known.copied, known.dead) == (0, 0, False)
+
+
+def test_the_oldest_outcomes_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "_MOST", 3)
+    remembered = Outcomes()
+    for number in range(1000):
+        remembered.add(f"tx:g:{number}@b", Outcome.COMMITTED)
+    remembered.add("tx:g:999@b", Outcome.ROLLED_BACK)
+    assert remembered.get("tx:g:255@b") is None
+    assert remembered.get("tx:g:256@b") is Outcome.COMMITTED
+    assert remembered.get("tx:g:999@b") is Outcome.COMMITTED, "what was said first stands"
+    loaded = Outcomes()
+    for row in reversed(list(remembered.rows())):
+        assert loaded.put(row)
+    assert list(loaded.rows()) == list(remembered.rows())
+    assert loaded.add("tx:g:x@b", Outcome.DEAD) == remembered.add("tx:g:x@b", Outcome.DEAD)
+    assert len(loaded.names()) == 745
