@@ -38,6 +38,8 @@ _MOST_RETRIES: Final = 1_000
 _MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
 _MOST_COUNTED: Final = 1_000
 _ON_TIME_MS: Final = 10_000  # what is no later is sent even by those who want nothing caught up
+_OVERLAPS: Final = frozenset(map(int, Overlap))
+_CATCH_UPS: Final = frozenset(map(int, CatchUp))
 _MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
 _LIMITS: Final = RecordLimits(512 << 10)
 
@@ -60,7 +62,8 @@ def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) 
         raise InvalidArgumentError(f"{len(job.keys)} keys: a job has {MAX_KEYS - 1} at most, its id is one more")
     if any(each.name.startswith("litemq-") for each in job.properties):
         raise InvalidArgumentError("properties whose names begin with litemq- are the broker's own")
-    tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses tags, keys and properties that no message may have
+    if job.tags or job.keys or job.properties or job.ordering_key:
+        tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses what no message may have
     return job
 
 
@@ -87,7 +90,7 @@ def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) 
 
 
 def _check_rules(job: JobDefinition) -> None:
-    if job.overlap not in set(Overlap) or job.catch_up not in set(CatchUp):
+    if job.overlap not in _OVERLAPS or job.catch_up not in _CATCH_UPS:
         raise InvalidArgumentError(f"overlap={job.overlap}, catch_up={job.catch_up}: one of them is not known here")
     if job.overlap != Overlap.ALLOW and not job.group:
         raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")

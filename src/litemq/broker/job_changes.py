@@ -55,6 +55,7 @@ class JobChanges:
         outcomes: list[JobOutcome] = []
         changes: list[JobPut] = []
         ids: set[str] = set()
+        new = 0
         for job in kept:
             try:
                 if isinstance(job, LiteMQError):
@@ -62,10 +63,11 @@ class JobChanges:
                 if job.id in ids:
                     raise InvalidArgumentError(f"job {job.id!r} is named twice")
                 ids.add(job.id)
-                change = self._change(job, how, now, new=sum(not each.number for each in changes))
+                change = self._change(job, how, now, new=new)
                 outcomes.append(JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created"))
                 if change is not None:
                     changes.append(change)
+                    new += not change.number
             except LiteMQError as error:
                 outcomes.append(JobOutcome(code=error.code, problem=str(error)))
         if changes and not dry_run:
