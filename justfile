@@ -40,6 +40,10 @@ test *args:
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
 
+# When jobs run: 500 expressions, 1,000 times of each, against croniter and cronsim, across the clock changes of five zones
+cron-reference:
+    LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/broker/test_cron_schedule.py
+
 # Flip each byte of a small store once: what is noticed, what is served, what is named
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py

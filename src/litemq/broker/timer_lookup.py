@@ -12,7 +12,7 @@ from litemq.format.timer_batches import BATCH_ID
 from litemq.storage.store import Store
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "place_of"]
+__all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "place_of"]
 
 _MOST_COPIES: Final = 256
 _DELIVERED: Final = (RecordKind.MESSAGE, RecordKind.FIRED, RecordKind.COMMITTED, RecordKind.RETRY, RecordKind.DEAD)

@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     DEAD = "dead"
     SENT_ON = "sent-on"
     NOT_DUE = "not-due"
+    CANCELLED = "cancelled"
     EXPIRED = "expired"
     FILTERED = "filtered"
     PAUSED = "paused"
@@ -87,6 +88,8 @@ class Facts:
     sent_at: int = 0  # as its id tells it, if it is one of ours
     oldest_at: int = 0  # of the topic's messages, where retention took some: the oldest that is left
     due: int = 0  # it waits in the timers until then
+    delay_time: int = 0  # that it was sent with
+    is_cancelled: bool = False  # while it waited
     expire_at: int = 0
     delivery: Delivery | None = None  # the latest one
     waiting_try: tuple[int, int] | None = None  # when the next try is due, and how many there were
@@ -198,8 +201,15 @@ def _is_dead(facts: Facts) -> Answer | None:
 
 
 def _is_waiting(facts: Facts) -> Answer | None:
+    if facts.is_cancelled:
+        return Answer(
+            Verdict.CANCELLED,
+            f"not to be consumed at all: it was to be delivered at {_time(facts.due)}, and was cancelled before",
+            f"look at it with `litemq timer show {facts.topic} {facts.message_id}`",
+        )
     if facts.due > facts.now:
-        return Answer(Verdict.NOT_DUE, f"not consumed because it is due at {_time(facts.due)}, in {_span(facts.due - facts.now)}")
+        moved = f"; it was sent for {_time(facts.delay_time)}, and moved since" if facts.delay_time not in (0, facts.due) else ""
+        return Answer(Verdict.NOT_DUE, f"not consumed because it is due at {_time(facts.due)}, in {_span(facts.due - facts.now)}{moved}")
     if facts.waiting_try is not None:
         due, tries = facts.waiting_try
         when = f"due at {_time(due)}, in {_span(due - facts.now)}" if due > facts.now else "due now"

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from litemq.broker.filters import parse_filter
+from litemq.broker.timer_lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
 from litemq.broker.trace_events import TRACE_TOPIC, TraceEvent, decode_events, in_order
 from litemq.broker.visitors import RETRY_QUEUE, Visit, Visitors
 from litemq.broker.why import Burial, Delivery, Facts, Half
@@ -57,6 +58,7 @@ class Gatherer:
         self._clock = clock
         self._visitors = visitors
         self._lookups = lookups
+        self._timers = TimerLookup(store)
 
     async def gather(self, topic: str, message_id: str, group: str) -> Gathered:
         """Everything about a message of a topic, or of any, and a group."""
@@ -84,7 +86,12 @@ class Gatherer:
                 oldest_at=oldest_at,
             )
             return Gathered(facts, 0, events)
-        return Gathered(self._facts(name, message_id, group, copies, half if _are_halves(copies) else None), len(copies), events)
+        timer = NOT_FOUND
+        if any(is_pending(copy.stored) for copy in copies):
+            known_as = TimerName(name, message_id)
+            timer = (await loop.run_in_executor(self._lookups, self._timers.find, [known_as]))[known_as]
+        half = half if _are_halves(copies) else None
+        return Gathered(self._facts(name, message_id, group, copies, half, timer), len(copies), events)
 
     def _topics(self, topic: str, group: str) -> list[str]:
         """Where to look: those of the group first."""
@@ -132,7 +139,7 @@ class Gatherer:
 
     # On the event loop ----------------------------------------------------------------------------------------------------------
 
-    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None) -> Facts:
+    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer) -> Facts:
         state, now = self._store.state, self._clock.wall_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
@@ -140,7 +147,6 @@ class Gatherer:
         own = [copy for copy in copies if copy.stamp.topic_id == facts.topic_id]
         retries = state.topic(retry_topic(group))
         tried = [copy for copy in copies if retries is not None and copy.stamp.topic_id == retries.topic_id]
-        pending = [copy for copy in copies if copy.stamp.kind is RecordKind.PENDING]
         # The last record of its way: in its topic, or where the group tries it again.
         last = max([*own[-1:], *tried[-1:]], key=lambda copy: copy.stamp.commitlog_offset, default=None)
         came = self._visitors.lately(group, facts.topic_id)
@@ -152,7 +158,9 @@ class Gatherer:
             topic,
             now,
             stored_at=0 if not own else own[-1].stamp.store_timestamp,
-            due=self._due(pending, copies) if last is None else 0,
+            due=self._store.timers.due_of(timer.pending, timer.delay_time) if last is None else 0,
+            delay_time=timer.delay_time,
+            is_cancelled=last is None and timer.state is TimerState.CANCELLED,
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
             delivery=None if last is None else self._delivery(group, facts, last, came),
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
@@ -163,11 +171,6 @@ class Gatherer:
             filter=filter_,
             fits_filter=fits,
         )
-
-    def _due(self, pending: list[Copy], copies: list[Copy]) -> int:
-        """When a timer fires that waits, as far as its record tells."""
-        ended = {copy.stamp.origin for copy in copies}
-        return max((copy.stored.record.delay_time for copy in pending if copy.stamp.commitlog_offset not in ended), default=0)
 
     def _delivery(self, group: str, topic: TopicFacts, last: Copy, came: dict[int, Visit]) -> Delivery:
         stamp, progress = last.stamp, self._store.state.delivery.progress

@@ -29,6 +29,7 @@ from litemq.client.consumer import Consumer
 from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.half_messages import HalfMessages
+from litemq.client.jobs import Jobs
 from litemq.client.lease import lease_terms
 from litemq.client.lease_consumer import LeaseConsumer
 from litemq.client.leases import Leases
@@ -666,6 +667,11 @@ class AsyncClient(AsyncApp):
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""
         return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Messages that are sent at the times of a schedule."""
+        return Jobs(self._opened(), self._serializers)
 
     @property
     def timers(self) -> Timers:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
@@ -27,6 +27,10 @@ from litemq.client.dead_letter_backend import RedriveProgress
 from litemq.client.dead_letters import DeadLetters, Reasons
 from litemq.client.error_groups import ErrorGroup
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.job import BackfillResult, ImportResult, Job, JobRun
+from litemq.client.job_import import NewJob
+from litemq.client.job_options import JobOptions
+from litemq.client.jobs import UNCHANGED, FoundJobs, Jobs
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.ordered import MAX_HELD
@@ -49,6 +53,7 @@ __all__ = [
     "Client",
     "SyncConsumer",
     "SyncDeadLetters",
+    "SyncJobs",
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
@@ -632,6 +637,68 @@ class SyncDeadLetters:
         )
 
 
+class SyncJobs:
+    """``mq.jobs``: create jobs, look at them, pause and trigger them. A job lives on one broker, chosen by a hash of its id."""
+
+    def __init__(self, wrapped: Jobs, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def create(self, topic: str, body: Any = b"", *, job_id: str = "", **options: Unpack[JobOptions]) -> Job:
+        """A new job, which sends ``body`` to ``topic`` at the times of ``cron`` or ``every``. Raises ``JobExistsError`` where its id is taken."""
+        return self._thread.run(self._wrapped.create(topic, body, job_id=job_id, **options))
+
+    def upsert(self, topic: str, body: Any = b"", *, job_id: str, **options: Unpack[JobOptions]) -> Job:
+        """Create a job, or make the one of that id what is said here; one that is paused stays so."""
+        return self._thread.run(self._wrapped.upsert(topic, body, job_id=job_id, **options))
+
+    def update(self, job_id: str, *, topic: str | None = None, body: Any = UNCHANGED, **options: Unpack[JobOptions]) -> Job:
+        """Change what is said here of a job, and leave the rest. Ticks that were due before are not sent any more where the schedule is another."""
+        return self._thread.run(self._wrapped.update(job_id, topic=topic, body=body, **options))
+
+    def get(self, job_id: str) -> Job:
+        """A job. Raises ``JobNotFoundError`` where there is none."""
+        return self._thread.run(self._wrapped.get(job_id))
+
+    def count(self) -> int:
+        """How many jobs there are."""
+        return self._thread.run(self._wrapped.count())
+
+    def list(self, *, topic: str = "", group_id: str = "", prefix: str = "", paused: bool | None = None, most: int = 100) -> FoundJobs:
+        """Up to so many jobs that fit all that is said, on each broker in the order in which they were created."""
+        return self._thread.run(self._wrapped.list(topic=topic, group_id=group_id, prefix=prefix, paused=paused, most=most))
+
+    def pause(self, job_id: str) -> None:
+        """Send nothing more by its schedule, until it is resumed; it can still be triggered."""
+        self._thread.run(self._wrapped.pause(job_id))
+
+    def resume(self, job_id: str) -> None:
+        """Go on with the next tick. What was due meanwhile is counted as skipped; ``backfill`` sends it."""
+        self._thread.run(self._wrapped.resume(job_id))
+
+    def trigger(self, job_id: str) -> str:
+        """Send its message now, whatever its schedule says; the message's id."""
+        return self._thread.run(self._wrapped.trigger(job_id))
+
+    def backfill(self, job_id: str, since: datetime, until: datetime, *, dry_run: bool = False) -> BackfillResult:
+        """Send a message for each tick from ``since`` to before ``until`` that is over and has none; with ``dry_run`` only count them.
+
+        Whether one was sent is known as far back as the log goes."""
+        return self._thread.run(self._wrapped.backfill(job_id, since, until, dry_run=dry_run))
+
+    def delete(self, job_id: str) -> None:
+        """Delete a job; messages that it has sent stay."""
+        self._thread.run(self._wrapped.delete(job_id))
+
+    def history(self, job_id: str, *, most: int = 20) -> Sequence[JobRun]:
+        """Its latest messages, as far back as the log goes, and what became of them; the latest first."""
+        return self._thread.run(self._wrapped.history(job_id, most=most))
+
+    def import_(self, jobs: Iterable[NewJob], *, dry_run: bool = False) -> ImportResult:
+        """Create or change many jobs, some hundred with each request. Those that cannot be are told, and the others done."""
+        return self._thread.run(self._wrapped.import_(jobs, dry_run=dry_run))
+
+
 class SyncTimers:
     """``mq.timers``: the messages of a topic that were sent with a delay. Each is known by its id, which the receipt has."""
 
@@ -1193,6 +1260,11 @@ class Client(SyncApp):
     def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""
         return SyncDeadLetters(self._thread.call(lambda: self._wrapped.dead_letters(topic_or_group)), self._thread)
+
+    @property
+    def jobs(self) -> SyncJobs:
+        """Messages that are sent at the times of a schedule."""
+        return SyncJobs(self._thread.call(lambda: self._wrapped.jobs), self._thread)
 
     @property
     def timers(self) -> SyncTimers:

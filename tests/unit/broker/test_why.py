@@ -34,6 +34,8 @@ DEAD = Burial(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "0011", is
         (replace(FACTS, half=Half("q/0/0/0", is_open=False, is_decided=False)), Verdict.ROLLED_BACK, "was rolled back"),
         (replace(FACTS, due=NOW + 90_000), Verdict.NOT_DUE, "in 90.0 s"),
         (replace(FACTS, due=NOW + 7_200_000), Verdict.NOT_DUE, "in 2.0 hours"),
+        (replace(FACTS, due=NOW + 90_000, delay_time=NOW + 5), Verdict.NOT_DUE, "moved since"),
+        (replace(FACTS, due=NOW + 90_000, is_cancelled=True), Verdict.CANCELLED, "was cancelled before"),
         (replace(FACTS, waiting_try=(NOW + 4_000, 2)), Verdict.WAITS_FOR_TRY, "try 2 failed and the next one is due at"),
         (replace(FACTS, waiting_try=(NOW - 1, 2)), Verdict.WAITS_FOR_TRY, "due now"),
         (replace(FACTS, expire_at=NOW), Verdict.EXPIRED, "time to live was over at"),

@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.files import DISK
+from litemq.storage.state.delivery import PlacedRecord
+from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.held import HeldTimers, ending_of
+from litemq.types import RecordKind
 
 FAR = 1 << 60
 HOUR = 60 * MINUTE_MS
@@ -143,3 +147,227 @@ def test_as_a_dictionary_would(steps: list[tuple[str, int]]) -> None:
             assert _live(held, [timer for _, timer, _ in log]) == set(waiting.values())
         held.load(now + 100 * 60 * HOUR)
         assert held.take(FAR, FAR, 1000) == sorted(waiting.values())
+
+
+class _Log:
+    """What records say, to timers and to the part of the state that knows the moved ones; and a plain dictionary of what must be."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.said: list[PlacedRecord | Control] = []
+        self.moved = MovedTimers()
+        self.held = _held(directory)
+        self.waiting: dict[int, tuple[int, int]] = {}  # by pending: due time, and that of the record
+        self.sealed = 0
+
+    @property
+    def end(self) -> int:
+        return 8 * len(self.said)
+
+    def say(self, event: PlacedRecord | Control) -> None:
+        at = self.end
+        self.said.append(event)
+        self._tell(self.held, event, at)
+        self.moved.apply(event) if isinstance(event, Control) else self.moved.place(event)
+
+    @staticmethod
+    def _tell(held: HeldTimers, event: PlacedRecord | Control, at: int) -> None:
+        if isinstance(event, Control):
+            held.apply(event, at)
+        else:
+            held.place(event)
+
+    def place(self, kind: RecordKind, delay_time: int, origin: int = -1) -> None:
+        self.say(PlacedRecord(self.end, kind, origin, 1, 0, 0, 0, delay_time, 8, 0))
+
+    def begin(self, due: int) -> None:
+        self.waiting[self.end] = due, due
+        self.place(RecordKind.PENDING, due)
+
+    def carry(self, pending: int) -> None:
+        due, home = self.waiting.pop(pending)
+        self.waiting[self.end] = due, home
+        self.place(RecordKind.PENDING, home, pending)
+
+    def fire(self, pending: int) -> None:
+        _, home = self.waiting.pop(pending)
+        self.place(RecordKind.FIRED, home, pending)
+
+    def move(self, pending: int, due: int) -> None:
+        before, home = self.waiting[pending]
+        assert self.held.due_of(pending, home) == before
+        self.waiting[pending] = due, home
+        self.say(Control(timer_moved=TimerMoved(pending=pending, delay_time=home, due_before=before, due=due, size=8)))
+
+    def cancel(self, pending: int) -> None:
+        _, home = self.waiting.pop(pending)
+        self.say(Control(timers_ended=TimersEnded(timers=[ending_of(self.held, pending, home, 8)], cancelled=True)))
+
+    def seal(self, below: int = 1 << 60) -> None:
+        self.sealed = max(self.sealed, min(below, self.end))
+        self.held.write_behind(self.sealed)
+        self.held.seal(self.sealed)
+
+    def crash(self, *, lose_files: bool) -> None:
+        """The state is known up to the log's end, the files only up to where they were sealed: the rest is told again."""
+        files = BucketFiles(DISK, self.directory)
+        if lose_files:
+            files.clear()
+        begin = 0 if files.applied is None else max(files.applied, self.sealed)
+        self.held = HeldTimers(files)
+        for number, event in enumerate(self.said):
+            if 8 * number >= begin:
+                self._tell(self.held, event, 8 * number)
+        self.held.know_moved(self.moved, begin)
+
+    def check(self) -> None:
+        everybody = [event.log_offset for event in self.said if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING]
+        homes = [event.delay_time for event in self.said if isinstance(event, PlacedRecord) and event.kind is RecordKind.PENDING]
+        live = self.held.live_among(np.array(homes, np.int64), np.array(everybody, np.int64)).tolist()
+        assert {pending for pending, waits in zip(everybody, live, strict=True) if waits} == set(self.waiting)
+        expected = sorted(Timer(due, pending, 8) for pending, (due, _) in self.waiting.items())
+        assert self.held.page((0, -1), FAR, 1000) == expected
+        if expected:
+            middle = expected[len(expected) // 2]
+            assert self.held.page(middle[:2], FAR, 1000) == [timer for timer in expected if timer > middle]
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), st.integers(0, 60 * 60), st.just(0)),
+        st.tuples(st.sampled_from(["carry", "cancel"]), st.integers(0, 50), st.just(0)),
+        st.tuples(st.just("move"), st.integers(0, 50), st.sampled_from([0, 1, 2, 61, 1500, 3000])),
+        st.tuples(st.just("pass"), st.integers(0, 3 * 60), st.just(0)),
+        st.tuples(st.just("write"), st.integers(0, 10), st.just(0)),
+        st.tuples(st.just("crash"), st.integers(0, 4), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MOVES)
+def test_moved_carried_and_cancelled_as_in_a_dictionary(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        log = _Log(Path(directory))
+        now = 0
+        for step, number, minutes in steps:
+            pendings = sorted(log.waiting)
+            chosen = pendings[number % len(pendings)] if pendings else None
+            if step == "begin":
+                log.begin(now + number * MINUTE_MS + number)
+            elif step == "carry" and chosen is not None:
+                log.carry(chosen)
+            elif step == "cancel" and chosen is not None:
+                log.cancel(chosen)
+            elif step == "move" and chosen is not None:
+                log.move(chosen, now + minutes * MINUTE_MS)
+            elif step == "pass":
+                now += number * MINUTE_MS
+                log.held.load(now + MINUTE_MS)
+                taken = log.held.take(now, FAR, 1000)
+                assert taken == sorted(Timer(due, pending, 8) for pending, (due, _) in log.waiting.items() if due <= now)
+                for timer in taken:
+                    log.fire(timer.pending)
+            elif step == "write":
+                log.seal(log.end - 8 * number)
+            elif step == "crash":
+                log.crash(lose_files=number == 0)
+                log.held.load(now + MINUTE_MS)
+            log.check()
+        log.held.load(now + 100 * 60 * HOUR)
+        assert log.held.take(FAR, FAR, 1000) == sorted(Timer(due, pending, 8) for pending, (due, _) in log.waiting.items())
+
+
+def test_carried_on_after_the_files_were_sealed_it_keeps_its_moved_time(tmp_path: Path) -> None:
+    """The records that are told again do not say when it is due: the state does."""
+    log = _Log(tmp_path)
+    log.begin(50 * HOUR)
+    log.move(0, 90 * HOUR)
+    log.seal()
+    log.carry(0)
+    for _ in range(2):
+        log.crash(lose_files=False)
+        log.check()
+    log.held.load(50 * HOUR + 1)
+    assert log.held.take(89 * HOUR, FAR, 9) == []
+    log.held.load(90 * HOUR + 1)
+    assert log.held.take(90 * HOUR, FAR, 9) == [Timer(90 * HOUR, 16, 8)]
+
+
+@pytest.mark.parametrize("ending", ["fire", "cancel", "carry", "move", "move again"])
+@pytest.mark.parametrize("sealed", ["before the carrying", "behind the carrying"])
+def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str) -> None:
+    """Neither at the time that its record says, nor at the one that it was moved to, on other days, though the files know only part of it."""
+    log = _Log(tmp_path)
+    log.begin(50 * HOUR)
+    log.move(0, 90 * HOUR)
+    if sealed == "before the carrying":
+        log.seal()
+    log.carry(0)
+    if sealed == "behind the carrying":
+        log.seal()
+    match ending:
+        case "fire":
+            log.fire(16)
+        case "cancel":
+            log.cancel(16)
+        case "carry":
+            log.carry(16)
+        case "move":
+            log.move(16, 130 * HOUR)
+            log.cancel(16)
+        case "move again":
+            log.move(16, 130 * HOUR)
+            log.move(16, 50 * HOUR)
+            log.move(16, 130 * HOUR)
+    log.crash(lose_files=False)
+    log.check()
+    log.crash(lose_files=True)
+    log.check()
+
+
+def test_moved_while_its_minute_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = _Log(tmp_path)
+    for _ in range(4):
+        log.begin(50 * HOUR)
+    log.move(8, 60 * HOUR)
+    log.held.write_behind(log.end)
+    read = BucketFiles.read
+
+    def reading(files: BucketFiles, minute: int) -> object:
+        entries = read(files, minute)
+        monkeypatch.undo()
+        monkeypatch.setattr("litemq.storage.timers.held.live_timers", meanwhile)
+        return entries
+
+    from litemq.storage.timers.entries import live_timers
+
+    def meanwhile(entries: object) -> object:
+        monkeypatch.undo()
+        log.move(0, 55 * HOUR)  # away
+        log.move(8, 50 * HOUR + 5)  # to here
+        log.move(16, 50 * HOUR + 7)  # within it
+        log.cancel(24)
+        log.move(8, 70 * HOUR)
+        log.move(8, 50 * HOUR + 6)
+        return live_timers(entries)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BucketFiles, "read", reading)
+    log.held.load(50 * HOUR + 1)
+    log.check()
+    assert log.held.take(51 * HOUR, FAR, 9) == [Timer(50 * HOUR + 6, 8, 8), Timer(50 * HOUR + 7, 16, 8)]
+
+
+def test_watching_tells_what_has_ended_since() -> None:
+    held = HeldTimers(None)
+    for pending in (0, 8, 16):
+        held.begin(50, pending, 8)
+    held.end(50, 0, 24)
+    with held.watching() as has_ended:
+        held.end(50, 8, 32)
+        held.apply(Control(timer_moved=TimerMoved(pending=16, delay_time=50, due_before=50, due=60, size=8)), 40)
+        assert [has_ended(pending) for pending in (0, 8, 16)] == [False, True, False]
+        held.place(PlacedRecord(48, RecordKind.FIRED, 16, 1, 0, 0, 0, 50, 8, 0))
+        assert has_ended(16)
+    assert held.page((0, -1), FAR, 9) == []

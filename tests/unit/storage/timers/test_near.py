@@ -73,3 +73,16 @@ def test_as_a_dictionary_would(loaded: list[int], steps: list[tuple[str, int]]) 
         assert all(near.is_taken(timer.pending) for timer in taken)
         assert near.has_any_of(0) == bool(waiting or taken)
     assert near.take(FAR, FAR, 1000) == sorted(waiting)
+
+
+def test_moved_away_and_back_it_is_there_once() -> None:
+    near = NearTimers(MINUTE_MS)
+    near.begin(Timer(10, 0, 8))
+    for before, due in ((10, 30), (30, 10), (10, 30), (30, 10), (10, 5)):
+        near.finish(before, 0)
+        near.begin(Timer(due, 0, 8))
+        assert near.all() == [Timer(due, 0, 8)]
+    assert near.take(100, FAR, 9) == [Timer(5, 0, 8)]
+    assert near.all() == [Timer(5, 0, 8)]
+    near.finish(5, 0)
+    assert (near.take(100, FAR, 9), near.all(), len(near)) == ([], [], 0)

@@ -1,0 +1,101 @@
+"""Due times that were changed, and batches that were cancelled: known again from rows, and from records, whatever came between."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
+from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.moved_timers import Moved
+from litemq.storage.state.rows import is_gone, row_key
+from litemq.types import MOST_DELAY_MS, RecordKind
+
+NOW = 1_700_000_000_000
+
+
+def _moved(pending: int, due: int) -> Control:
+    return Control(timer_moved=TimerMoved(pending=pending, delay_time=1, due_before=1, due=due, size=200))
+
+
+def _placed(kind: RecordKind, log_offset: int, origin: int, consume_count: int = 0) -> PlacedRecord:
+    return PlacedRecord(log_offset, kind, origin, 16, 0, 0, consume_count, 1, 208, NOW)
+
+
+def test_known_until_it_fires_ends_or_is_carried_on() -> None:
+    delivery = Delivery()
+    for pending in (8, 16, 24, 32):
+        delivery.apply(_moved(pending, 100 + pending))
+    delivery.apply(_moved(8, 500))
+    assert delivery.moved_timers.get(8) == Moved(500, 200)
+    delivery.place(_placed(RecordKind.FIRED, 80, 16))
+    delivery.place(_placed(RecordKind.PENDING, 88, 24))
+    delivery.place(_placed(RecordKind.PENDING, 96, 8, consume_count=1))  # kept for another try: no timer
+    delivery.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=32), TimerEnded(pending=999)])))
+    assert list(delivery.moved_timers) == [(8, Moved(500, 200)), (88, Moved(124, 208))]
+    delivery.apply(Control(timer_ended=TimerEnded(pending=8)))
+    assert len(delivery.moved_timers) == 1
+
+
+def test_a_batch_is_cancelled_up_to_a_place_and_forgotten_when_all_is_due() -> None:
+    batches = Delivery().timer_batches
+
+    def cancel(batch_id: str, before: int, at: int) -> list[tuple[object, ...]]:
+        return batches.apply(Control(timer_batch_cancelled=TimerBatchCancelled(topic="t", batch_id=batch_id, before=before, at=at)))
+
+    cancel("a", 100, NOW)
+    assert batches.is_cancelled("t", "a", 96)
+    assert not batches.is_cancelled("t", "a", 100)
+    assert not batches.is_cancelled("t", "b", 0)
+    assert not batches.is_cancelled("other", "a", 0)
+    cancel("a", 200, NOW + 1)
+    assert batches.is_cancelled("t", "a", 100)
+    cancel("b", 300, NOW + MOST_DELAY_MS)
+    assert batches.holds("t", "a")
+    touched = cancel("c", 400, NOW + MOST_DELAY_MS + 31 * 86_400_000)
+    assert sorted(map(str, touched)) == ["('timer batch', 't', 'a')", "('timer batch', 't', 'c')"]
+    assert (batches.holds("t", "a"), batches.holds("t", "b"), len(batches)) == (False, True, 2)
+
+
+changes = st.one_of(
+    st.builds(_moved, st.integers(0, 5).map(lambda number: 8 * number), st.integers(1, 50)),
+    st.builds(
+        lambda pending: Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=pending, size=200)], cancelled=True)),
+        st.integers(0, 5).map(lambda number: 8 * number),
+    ),
+    st.builds(
+        lambda batch_id, before, days: Control(
+            timer_batch_cancelled=TimerBatchCancelled(topic="t", batch_id=batch_id, before=before, at=NOW + days * 86_400_000)
+        ),
+        st.sampled_from("abc"),
+        st.integers(1, 99),
+        st.integers(0, 900),
+    ),
+    st.builds(
+        _placed,
+        st.sampled_from([RecordKind.FIRED, RecordKind.PENDING]),
+        st.integers(6, 9).map(lambda n: 8 * n),
+        st.sampled_from([-1, 0, 8, 16, 48]),
+    ),
+)
+
+
+@given(st.lists(changes, max_size=30), st.integers(0, 30))
+def test_rows_and_the_rest_of_the_records_tell_the_same(steps: list[Control | PlacedRecord], cut: int) -> None:
+    """Replay gives the identical parts; rows that were touched are all that changed."""
+    whole, rows = Delivery(), dict[bytes, Row]()
+    part = Delivery()
+    for number, step in enumerate(steps):
+        if number == cut:
+            part = Delivery()
+            for row in whole.copy().rows():
+                assert part.put(row)
+        for machine in (whole, part):
+            touched = machine.apply(step) if isinstance(step, Control) else machine.place(step)
+        for touch in touched:
+            row = whole.row(touch)
+            if is_gone(row):
+                rows.pop(row_key(row), None)
+            else:
+                rows[row_key(row)] = row
+        assert list(part.rows()) == list(whole.rows())
+    assert sorted(rows) == sorted(map(row_key, whole.rows()))
+    assert {key: row.SerializeToString() for key, row in rows.items()} == {row_key(row): row.SerializeToString() for row in whole.rows()}
