@@ -40,6 +40,10 @@ test *args:
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
 
+# When jobs run: 500 expressions, 1,000 times of each, against croniter and cronsim, across the clock changes of five zones
+cron-reference:
+    LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/broker/test_cron_schedule.py
+
 # Flip each byte of a small store once: what is noticed, what is served, what is named
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py
@@ -48,7 +52,7 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
-# The same for a minute while timers fire
+# The same for a minute while timers fire, cron jobs tick and transactions are decided
 chaos-time seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
 

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
@@ -46,6 +46,10 @@ from litemq.client.dead_letter_backend import RedriveProgress
 from litemq.client.dead_letters import DeadLetters, Reasons
 from litemq.client.error_groups import ErrorGroup
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.job import BackfillResult, ImportResult, Job, JobRun
+from litemq.client.job_import import NewJob
+from litemq.client.job_options import JobOptions
+from litemq.client.jobs import UNCHANGED, FoundJobs, Jobs
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.ordered import MAX_HELD
@@ -56,7 +60,7 @@ from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
 from litemq.client.timer_backend import CancelOutcome
 from litemq.client.timers import Timers
-from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
 from litemq.client.transactions import Transactions
@@ -68,6 +72,7 @@ __all__ = [
     "Client",
     "SyncConsumer",
     "SyncDeadLetters",
+    "SyncJobs",
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
@@ -88,6 +93,7 @@ NAMES = {
     "Reader": "SyncReader",
     "DeadLetters": "SyncDeadLetters",
     "Redrive": "SyncRedrive",
+    "Jobs": "SyncJobs",
     "Timers": "SyncTimers",
     "AsyncIterator": "Iterator",
     "Transaction": "SyncTransaction",
@@ -225,6 +231,7 @@ SOURCES = [
     Source("admin.py", "AsyncAdmin"),
     Source("redrive.py", "Redrive"),
     Source("dead_letters.py", "DeadLetters"),
+    Source("jobs.py", "Jobs"),
     Source("timers.py", "Timers"),
     Source("transaction.py", "Transaction", (), ENDING),
     Source("transactions.py", "Transactions"),
@@ -236,6 +243,7 @@ WRAPPED_RESULTS = (
     "Admin",
     "SyncMessage",
     "SyncDeadLetters",
+    "SyncJobs",
     "SyncRedrive",
     "SyncTimers",
     "SyncTransaction",
@@ -309,7 +317,8 @@ def _signature(method: Method) -> str:
 
 def _arguments(method: Method) -> str:
     given = [argument.arg for argument in method.args.args[1:]]
-    return ", ".join(given + [f"{argument.arg}={argument.arg}" for argument in method.args.kwonlyargs])
+    named = [f"{argument.arg}={argument.arg}" for argument in method.args.kwonlyargs]
+    return ", ".join([*given, *named, *([f"**{method.args.kwarg.arg}"] if method.args.kwarg else [])])
 
 
 def _client_init(node: ast.ClassDef) -> str:

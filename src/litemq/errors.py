@@ -5,7 +5,8 @@ The tree (a test holds it equal to the classes below)::
     LiteMQError
     ├── InvalidArgumentError
     │   ├── ConfigurationError
-    │   └── FilterSyntaxError
+    │   ├── FilterSyntaxError
+    │   └── CronSyntaxError
     ├── MissingExtraError
     ├── UnsupportedFeatureError
     ├── RecordFormatError
@@ -39,7 +40,9 @@ The tree (a test holds it equal to the classes below)::
     │   ├── TimerNotFoundError
     │   ├── TooManyTimerChangesError
     │   ├── TransactionEndedError
-    │   └── TransactionNotFoundError
+    │   ├── TransactionNotFoundError
+    │   ├── JobNotFoundError
+    │   └── JobExistsError
     └── ClientError
         ├── SendOutcomeUnknownError
         ├── NoRouteError
@@ -77,6 +80,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectionLostError",
     "CorruptStoreError",
+    "CronSyntaxError",
     "DataLossError",
     "DiskFullError",
     "FilterSyntaxError",
@@ -84,6 +88,8 @@ __all__ = [
     "HandlerStuckError",
     "HandlerTimeoutError",
     "InvalidArgumentError",
+    "JobExistsError",
+    "JobNotFoundError",
     "LeaseLostError",
     "LiteMQError",
     "MissingExtraError",
@@ -140,6 +146,12 @@ class FilterSyntaxError(InvalidArgumentError):
     """A filter cannot be read. The message says what is wrong with it; nothing was delivered by it."""
 
     code = 6
+
+
+class CronSyntaxError(InvalidArgumentError):
+    """A schedule cannot be read, or never matches. The message says which field is wrong and what is accepted."""
+
+    code = 75
 
 
 class MissingExtraError(LiteMQError):
@@ -407,6 +419,18 @@ class TransactionNotFoundError(BrokerError):
     """No broker knows this transaction. It was never begun, or it ended so long ago that its outcome is forgotten."""
 
     code = 78
+
+
+class JobNotFoundError(BrokerError):
+    """There is no job of that id. ``litemq job list`` shows those that there are."""
+
+    code = 73
+
+
+class JobExistsError(BrokerError):
+    """There is a job of that id already. Choose another id, or change the one that is there with ``update``."""
+
+    code = 74
 
 
 class ClientError(LiteMQError):

@@ -22,11 +22,13 @@ __all__ = [
     "Archived",
     "ArchivedChoice",
     "BodyCodec",
+    "CatchUp",
     "ConsumerFacts",
     "DeadReason",
     "Durability",
     "MessageStatus",
     "MessageType",
+    "Overlap",
     "Priorities",
     "Record",
     "RecordKind",
@@ -107,6 +109,22 @@ class Archived(IntEnum):
     NO = 0
     BLOCK = 1
     DROP_WITH_RECORD = 2
+
+
+class Overlap(IntEnum):
+    """What becomes of a job's tick while the run before it is not over."""
+
+    ALLOW = 0
+    SKIP = 1
+    QUEUE_ONE = 2
+
+
+class CatchUp(IntEnum):
+    """What becomes of ticks that nobody was there to send: the latest is sent, all are, or none."""
+
+    ONE = 0
+    ALL = 1
+    SKIP = 2
 
 
 class BodyCodec(IntEnum):

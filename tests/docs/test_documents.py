@@ -14,6 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from support.commands import environment_of_commands, running, up
+from support.postgres import postgres
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
@@ -47,12 +48,14 @@ def test_python_blocks_run_and_print_what_their_comments_say(document: Path, tmp
 
 @contextlib.contextmanager
 def _cluster(document: Path, folder: Path) -> Iterator[dict[str, str]]:
-    """What a how-to begins with that runs ``litemq up``, on ports of its own; and the environment that tells the rest of it."""
-    if document.parent.name == "howto" and "$ litemq up\n" in document.read_text():
-        with up(folder) as (_, environment):
-            yield environment
-    else:
-        yield {}
+    """What a how-to begins with that runs ``litemq up``, on ports of its own, or needs a database; and the environment that tells the rest of it."""
+    environment: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        if document.parent.name == "howto" and "$ litemq up\n" in document.read_text():
+            environment |= stack.enter_context(up(folder))[1]
+        if "import psycopg\n" in document.read_text():
+            environment |= stack.enter_context(postgres())
+        yield environment
 
 
 def _settings() -> dict[str, str]:

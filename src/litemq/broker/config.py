@@ -66,6 +66,9 @@ class BrokerLimits:
     max_plan_bytes: int = 1 << 20  # what is kept with a decision
     max_query_bytes: int = 200  # the name of who writes
 
+    # Jobs: each is some hundred bytes of memory, and its body.
+    max_jobs: int = 5_000_000
+
     # Transactions that their producer does not decide: it is asked, for the first time after a while, then again and again, so often at most.
     check_after_ms: int = 60_000
     check_every_ms: int = 60_000

@@ -19,10 +19,12 @@ from litemq.broker.archives import ArchiveRequests
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
+from litemq.broker.cron import Cron
 from litemq.broker.dead_letter_requests import DeadLetterRequests
 from litemq.broker.group_admin import GroupAdmin
 from litemq.broker.group_requests import GroupRequests
 from litemq.broker.groups import Groups
+from litemq.broker.job_requests import JobRequests
 from litemq.broker.lease_requests import LeaseRequests
 from litemq.broker.leasing import Leasing
 from litemq.broker.letters import Letters
@@ -123,6 +125,8 @@ class Broker:
         letters = Letters(store)
         self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
         dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
+        self._cron = Cron(store, clock, self.alarms, self._grown)
+        job_requests = JobRequests(store, clock, self._cron, self._limits, self._lookups, self._grown, self._in_background)
         timer_requests = TimerRequests(store, clock, self._limits, self._lookups, self._topic, self._timers.held, self._in_background)
         self._visitors = Visitors(clock)
         is_paused = store.state.delivery.groups.is_paused
@@ -142,6 +146,7 @@ class Broker:
             Opcode.LIST_TOPICS: self._list_topics,
             **dead_letter_requests.handlers,
             **why_requests.handlers,
+            **job_requests.handlers,
             **timer_requests.handlers,
             **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
@@ -220,12 +225,15 @@ class Broker:
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
-        return self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due()
+        return (
+            self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due() + await self._cron.fire_due()
+        )
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
         self._timers.close()
+        self._cron.close()
         self._transactions.close()
         self.alarms.close()
         self._sending.close()

@@ -158,9 +158,11 @@ class Timers:
         placed: list[Placed] = []
         cancelled: list[TimerEnded] = []
         batches = self._store.state.delivery.timer_batches
+        is_any_cancelled = len(batches) > 0
+        queues: dict[bytes, dict[int, QueueKey | None]] = {}  # by topic and queue: most are of few
         for timer, record in zip(timers, records, strict=True):
-            key = self._destination(record)
-            if len(batches) and batches.is_cancelled(*batch_of(record), timer.pending):
+            key = self._destination(record, queues)
+            if is_any_cancelled and batches.is_cancelled(*batch_of(record), timer.pending):
                 cancelled.append(ending_of(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size))
             elif key is None:
                 self._give_up(timer, "its topic, or its queue there, was deleted")
@@ -183,14 +185,17 @@ class Timers:
                 self._give_up(timer, str(error))
             return 0
 
-    def _destination(self, record: bytes | memoryview) -> QueueKey | None:
-        """The queue that a record was sent to, if it is still there."""
+    def _destination(self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]) -> QueueKey | None:
+        """The queue that a record was sent to, if it is still there; those that were looked up are ``known``."""
         (queue_id,) = _QUEUE_ID.unpack_from(record, _QUEUE_ID_AT)
         id_length, topic_length = _LENGTHS.unpack_from(record, _LENGTHS_AT)
         topic_at = FIXED_BYTES + id_length
-        name = bytes(record[topic_at : topic_at + topic_length]).decode(errors="replace")
-        topic = self._store.state.topic(name)
-        return None if topic is None or not topic.has_queue(queue_id) else QueueKey(topic.topic_id, queue_id)
+        name = bytes(record[topic_at : topic_at + topic_length])
+        queues = known.setdefault(name, {})
+        if queue_id not in queues:
+            topic = self._store.state.topic(name.decode(errors="replace"))
+            queues[queue_id] = None if topic is None or not topic.has_queue(queue_id) else QueueKey(topic.topic_id, queue_id)
+        return queues[queue_id]
 
     def _give_up(self, timer: Timer, reason: str) -> None:
         """One that cannot be delivered does not wait for ever; the log says that it ended."""

@@ -17,6 +17,7 @@ NOUNS: Final = {
     "config": "Show the settings, and where each comes from.",
     "dlq": "List dead letters, see which errors they share, send them on.",
     "group": "Show what consumer groups have left to do, set their offsets and back, pause and delete them.",
+    "job": "Send messages at the times of a schedule: create such jobs, look at them, pause and trigger them.",
     "message": "Send messages, follow a topic, look one up, ask why it was not consumed.",
     "nameserver": "Run a NameServer.",
     "pipeline": "Archive messages to a table with Spark, look after the table, see how far it is.",

@@ -29,6 +29,7 @@ from litemq.client.consumer import Consumer
 from litemq.client.dead_letters import DeadLetters
 from litemq.client.feed import Feed
 from litemq.client.half_messages import HalfMessages
+from litemq.client.jobs import Jobs
 from litemq.client.lease import lease_terms
 from litemq.client.lease_consumer import LeaseConsumer
 from litemq.client.leases import Leases
@@ -44,7 +45,7 @@ from litemq.client.subscription import Subscription
 from litemq.client.terms import PLAIN, Terms, in_batch, terms_of
 from litemq.client.timers import Timers
 from litemq.client.times import seconds
-from litemq.client.transaction import Transaction, TransactionReceipt, check_properties
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt, check_properties
 from litemq.client.transaction_listener import Answering, Decision, PreparedMessage, TransactionListener, decided
 from litemq.client.transactions import Transactions
 from litemq.client.url import find_engine
@@ -431,21 +432,27 @@ class AsyncClient(AsyncApp):
         *,
         group_id: str,
         durability: DurabilityName | None = None,
+        on_error: OnError = "rollback",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> Transaction:
         """``async with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
 
-        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
-        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most.
+        Leaving the block commits, an error rolls back; with ``on_error="ask"`` it leaves the outcome open. What is open, and where this process
+        dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
+        again, ``max_checks`` times at most.
         """
         engine = self._opened()
+        if on_error not in ("rollback", "ask"):
+            raise InvalidArgumentError(f"on_error={on_error!r}: choose rollback or ask")
         check_name(topic)
         check_name(group_id, "group")
         if self._halves is None:
             self._halves = HalfMessages(engine.transactions, self.config, self._serializers)
         properties = check_properties(check_after, max_checks)
-        return Transaction(engine.transactions, self._halves, topic, group_id, durability, properties, self._through, engine.wall_ms)
+        return Transaction(
+            engine.transactions, self._halves, topic, group_id, durability, on_error, properties, self._through, engine.wall_ms
+        )
 
     async def send_transaction(
         self,
@@ -660,6 +667,11 @@ class AsyncClient(AsyncApp):
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""
         return DeadLetters(self._opened(), topic_or_group, self.config, self._serializers)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Messages that are sent at the times of a schedule."""
+        return Jobs(self._opened(), self._serializers)
 
     @property
     def timers(self) -> Timers:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from litemq.client.archive_backend import ArchiveBackend
 from litemq.client.dead_letter_backend import DeadLetterBackend
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.job_backend import JobBackend
 from litemq.client.messages import SendReceipt
 from litemq.client.routing import Route
 from litemq.client.selection import EVERYTHING, Selection
@@ -293,6 +294,11 @@ class Backend(Protocol):
     @property
     def dead_letters(self) -> DeadLetterBackend:
         """What has died."""
+        ...
+
+    @property
+    def jobs(self) -> JobBackend:
+        """What sends messages by itself."""
         ...
 
     @property

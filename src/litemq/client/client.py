@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
@@ -27,6 +27,10 @@ from litemq.client.dead_letter_backend import RedriveProgress
 from litemq.client.dead_letters import DeadLetters, Reasons
 from litemq.client.error_groups import ErrorGroup
 from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.job import BackfillResult, ImportResult, Job, JobRun
+from litemq.client.job_import import NewJob
+from litemq.client.job_options import JobOptions
+from litemq.client.jobs import UNCHANGED, FoundJobs, Jobs
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message, OutgoingMessage, SendReceipt
 from litemq.client.ordered import MAX_HELD
@@ -37,7 +41,7 @@ from litemq.client.scheduled_message import ScheduledMessage
 from litemq.client.serializers import Serializer
 from litemq.client.timer_backend import CancelOutcome
 from litemq.client.timers import Timers
-from litemq.client.transaction import Transaction, TransactionReceipt
+from litemq.client.transaction import OnError, Transaction, TransactionReceipt
 from litemq.client.transaction_backend import TransactionFact, TransactionState
 from litemq.client.transaction_listener import TransactionListener
 from litemq.client.transactions import Transactions
@@ -49,6 +53,7 @@ __all__ = [
     "Client",
     "SyncConsumer",
     "SyncDeadLetters",
+    "SyncJobs",
     "SyncMessage",
     "SyncReader",
     "SyncRedrive",
@@ -339,13 +344,17 @@ class Admin:
         when_full: WhenFull = "reject",
         archived: ArchivedChoice = "no",
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
 
         With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
         ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
         ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
-        ``archive_wait`` seconds old ("drop-with-record")."""
+        ``archive_wait`` seconds old ("drop-with-record"). Producers are asked for the outcome of a transaction ``check_after`` seconds after it
+        began, then every ``check_every`` seconds, ``max_checks`` times."""
         return self._thread.run(
             self._wrapped.create_topic(
                 topic,
@@ -357,6 +366,9 @@ class Admin:
                 when_full=when_full,
                 archived=archived,
                 archive_wait=archive_wait,
+                check_after=check_after,
+                check_every=check_every,
+                max_checks=max_checks,
             )
         )
 
@@ -370,6 +382,9 @@ class Admin:
         when_full: WhenFull | None = None,
         archived: ArchivedChoice | None = None,
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
         return self._thread.run(
@@ -381,6 +396,9 @@ class Admin:
                 when_full=when_full,
                 archived=archived,
                 archive_wait=archive_wait,
+                check_after=check_after,
+                check_every=check_every,
+                max_checks=max_checks,
             )
         )
 
@@ -617,6 +635,68 @@ class SyncDeadLetters:
             ),
             self._thread,
         )
+
+
+class SyncJobs:
+    """``mq.jobs``: create jobs, look at them, pause and trigger them. A job lives on one broker, chosen by a hash of its id."""
+
+    def __init__(self, wrapped: Jobs, thread: LoopThread) -> None:
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def create(self, topic: str, body: Any = b"", *, job_id: str = "", **options: Unpack[JobOptions]) -> Job:
+        """A new job, which sends ``body`` to ``topic`` at the times of ``cron`` or ``every``. Raises ``JobExistsError`` where its id is taken."""
+        return self._thread.run(self._wrapped.create(topic, body, job_id=job_id, **options))
+
+    def upsert(self, topic: str, body: Any = b"", *, job_id: str, **options: Unpack[JobOptions]) -> Job:
+        """Create a job, or make the one of that id what is said here; one that is paused stays so."""
+        return self._thread.run(self._wrapped.upsert(topic, body, job_id=job_id, **options))
+
+    def update(self, job_id: str, *, topic: str | None = None, body: Any = UNCHANGED, **options: Unpack[JobOptions]) -> Job:
+        """Change what is said here of a job, and leave the rest. Ticks that were due before are not sent any more where the schedule is another."""
+        return self._thread.run(self._wrapped.update(job_id, topic=topic, body=body, **options))
+
+    def get(self, job_id: str) -> Job:
+        """A job. Raises ``JobNotFoundError`` where there is none."""
+        return self._thread.run(self._wrapped.get(job_id))
+
+    def count(self) -> int:
+        """How many jobs there are."""
+        return self._thread.run(self._wrapped.count())
+
+    def list(self, *, topic: str = "", group_id: str = "", prefix: str = "", paused: bool | None = None, most: int = 100) -> FoundJobs:
+        """Up to so many jobs that fit all that is said, on each broker in the order in which they were created."""
+        return self._thread.run(self._wrapped.list(topic=topic, group_id=group_id, prefix=prefix, paused=paused, most=most))
+
+    def pause(self, job_id: str) -> None:
+        """Send nothing more by its schedule, until it is resumed; it can still be triggered."""
+        self._thread.run(self._wrapped.pause(job_id))
+
+    def resume(self, job_id: str) -> None:
+        """Go on with the next tick. What was due meanwhile is counted as skipped; ``backfill`` sends it."""
+        self._thread.run(self._wrapped.resume(job_id))
+
+    def trigger(self, job_id: str) -> str:
+        """Send its message now, whatever its schedule says; the message's id."""
+        return self._thread.run(self._wrapped.trigger(job_id))
+
+    def backfill(self, job_id: str, since: datetime, until: datetime, *, dry_run: bool = False) -> BackfillResult:
+        """Send a message for each tick from ``since`` to before ``until`` that is over and has none; with ``dry_run`` only count them.
+
+        Whether one was sent is known as far back as the log goes."""
+        return self._thread.run(self._wrapped.backfill(job_id, since, until, dry_run=dry_run))
+
+    def delete(self, job_id: str) -> None:
+        """Delete a job; messages that it has sent stay."""
+        self._thread.run(self._wrapped.delete(job_id))
+
+    def history(self, job_id: str, *, most: int = 20) -> Sequence[JobRun]:
+        """Its latest messages, as far back as the log goes, and what became of them; the latest first."""
+        return self._thread.run(self._wrapped.history(job_id, most=most))
+
+    def import_(self, jobs: Iterable[NewJob], *, dry_run: bool = False) -> ImportResult:
+        """Create or change many jobs, some hundred with each request. Those that cannot be are told, and the others done."""
+        return self._thread.run(self._wrapped.import_(jobs, dry_run=dry_run))
 
 
 class SyncTimers:
@@ -982,17 +1062,19 @@ class Client(SyncApp):
         *,
         group_id: str,
         durability: DurabilityName | None = None,
+        on_error: OnError = "rollback",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
     ) -> SyncTransaction:
         """``with mq.transaction("orders", group_id="shop") as tx:`` sends messages that are seen all together, or not at all.
 
-        Leaving the block commits, an error rolls back. Where this process dies in between, a ``transaction_listener`` of the same group is
-        asked for the outcome, ``check_after`` seconds after the first message, and then again, ``max_checks`` times at most."""
+        Leaving the block commits, an error rolls back; with ``on_error="ask"`` it leaves the outcome open. What is open, and where this process
+        dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
+        again, ``max_checks`` times at most."""
         return SyncTransaction(
             self._thread.call(
                 lambda: self._wrapped.transaction(
-                    topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks
+                    topic, group_id=group_id, durability=durability, on_error=on_error, check_after=check_after, max_checks=max_checks
                 )
             ),
             self._thread,
@@ -1178,6 +1260,11 @@ class Client(SyncApp):
     def dead_letters(self, topic_or_group: str) -> SyncDeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""
         return SyncDeadLetters(self._thread.call(lambda: self._wrapped.dead_letters(topic_or_group)), self._thread)
+
+    @property
+    def jobs(self) -> SyncJobs:
+        """Messages that are sent at the times of a schedule."""
+        return SyncJobs(self._thread.call(lambda: self._wrapped.jobs), self._thread)
 
     @property
     def timers(self) -> SyncTimers:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from litemq.client.config import DurabilityName
 from litemq.client.half_messages import HalfMessages
@@ -17,8 +17,9 @@ from litemq.client.transaction_backend import TransactionBackend, TransactionSta
 from litemq.errors import InvalidArgumentError, LiteMQError, TransactionEndedError, TransactionNotFoundError, TransactionRefusedError
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS
 
-__all__ = ["Transaction", "TransactionReceipt", "check_properties", "end_transaction"]
+__all__ = ["OnError", "Transaction", "TransactionReceipt", "check_properties", "end_transaction"]
 
+OnError = Literal["rollback", "ask"]  # what an error in the block means: that it is over, or that nobody knows yet
 _MOST_CHECK_AFTER_S: Final = 86_400.0
 _ROLLBACK_WITHIN_S: Final = 5.0  # of a block that failed: whoever raised waits no longer
 
@@ -45,6 +46,7 @@ class Transaction:
         topic: str,
         group_id: str,
         durability: DurabilityName | None,
+        on_error: OnError,
         properties: Mapping[str, str],
         through: Callable[[Publish], Publish],
         wall_ms: Callable[[], int],
@@ -55,6 +57,7 @@ class Transaction:
         self._topic = topic
         self._group_id = group_id
         self._durability = durability
+        self._on_error = on_error
         self._properties = properties
         self._through = through
         self._wall_ms = wall_ms
@@ -138,6 +141,8 @@ class Transaction:
         if error is None:
             await self.commit()
             return
+        if self._on_error == "ask":
+            return  # whoever answers for the group knows better than an error does
         try:
             async with asyncio.timeout(_ROLLBACK_WITHIN_S):
                 await self.rollback()

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Control(_message.Message):
-    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "timers_ended", "timer_moved", "timer_batch_cancelled", "transactions_decided", "transactions_checked")
+    __slots__ = ("topic_created", "topic_deleted", "offsets_committed", "retention_crossed", "lease_tick", "try_failed", "topic_changed", "group_changed", "offsets_reset", "timer_ended", "dead_letters_dropped", "sink_committed", "halves_rolled_back", "archived_through", "halves_skipped", "snapshot_begin", "snapshot_rows", "snapshot_end", "timers_ended", "timer_moved", "timer_batch_cancelled", "jobs_put", "jobs_deleted", "ticks_passed", "transactions_decided", "transactions_checked")
     TOPIC_CREATED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,9 @@ class Control(_message.Message):
     TIMERS_ENDED_FIELD_NUMBER: _ClassVar[int]
     TIMER_MOVED_FIELD_NUMBER: _ClassVar[int]
     TIMER_BATCH_CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    JOBS_PUT_FIELD_NUMBER: _ClassVar[int]
+    JOBS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    TICKS_PASSED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_DECIDED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_CHECKED_FIELD_NUMBER: _ClassVar[int]
     topic_created: TopicCreated
@@ -52,9 +55,12 @@ class Control(_message.Message):
     timers_ended: TimersEnded
     timer_moved: TimerMoved
     timer_batch_cancelled: TimerBatchCancelled
+    jobs_put: JobsPut
+    jobs_deleted: JobsDeleted
+    ticks_passed: TicksPassed
     transactions_decided: TransactionsDecided
     transactions_checked: TransactionsChecked
-    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., timers_ended: _Optional[_Union[TimersEnded, _Mapping]] = ..., timer_moved: _Optional[_Union[TimerMoved, _Mapping]] = ..., timer_batch_cancelled: _Optional[_Union[TimerBatchCancelled, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic_created: _Optional[_Union[TopicCreated, _Mapping]] = ..., topic_deleted: _Optional[_Union[TopicDeleted, _Mapping]] = ..., offsets_committed: _Optional[_Union[OffsetsCommitted, _Mapping]] = ..., retention_crossed: _Optional[_Union[RetentionCrossed, _Mapping]] = ..., lease_tick: _Optional[_Union[LeaseTick, _Mapping]] = ..., try_failed: _Optional[_Union[TryFailed, _Mapping]] = ..., topic_changed: _Optional[_Union[TopicChanged, _Mapping]] = ..., group_changed: _Optional[_Union[GroupChanged, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., timer_ended: _Optional[_Union[TimerEnded, _Mapping]] = ..., dead_letters_dropped: _Optional[_Union[DeadLettersDropped, _Mapping]] = ..., sink_committed: _Optional[_Union[SinkCommitted, _Mapping]] = ..., halves_rolled_back: _Optional[_Union[HalvesRolledBack, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., halves_skipped: _Optional[_Union[HalvesSkipped, _Mapping]] = ..., snapshot_begin: _Optional[_Union[SnapshotBegin, _Mapping]] = ..., snapshot_rows: _Optional[_Union[SnapshotRows, _Mapping]] = ..., snapshot_end: _Optional[_Union[SnapshotEnd, _Mapping]] = ..., timers_ended: _Optional[_Union[TimersEnded, _Mapping]] = ..., timer_moved: _Optional[_Union[TimerMoved, _Mapping]] = ..., timer_batch_cancelled: _Optional[_Union[TimerBatchCancelled, _Mapping]] = ..., jobs_put: _Optional[_Union[JobsPut, _Mapping]] = ..., jobs_deleted: _Optional[_Union[JobsDeleted, _Mapping]] = ..., ticks_passed: _Optional[_Union[TicksPassed, _Mapping]] = ..., transactions_decided: _Optional[_Union[TransactionsDecided, _Mapping]] = ..., transactions_checked: _Optional[_Union[TransactionsChecked, _Mapping]] = ...) -> None: ...
 
 class TopicCreated(_message.Message):
     __slots__ = ("topic",)
@@ -141,7 +147,7 @@ class SnapshotEnd(_message.Message):
     def __init__(self, begin_offset: _Optional[int] = ..., row_count: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class Row(_message.Message):
-    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "moved_timer", "cancelled_batch", "outcomes")
+    __slots__ = ("topic", "queue", "group_offset", "producer_runs", "leases", "waiting_try", "dead_letters", "timers", "group", "offsets_reset", "halves", "sink", "archived_through", "moved_timer", "cancelled_batch", "job", "outcomes")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     GROUP_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +163,7 @@ class Row(_message.Message):
     ARCHIVED_THROUGH_FIELD_NUMBER: _ClassVar[int]
     MOVED_TIMER_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_BATCH_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     topic: Topic
     queue: Queue
@@ -173,8 +180,9 @@ class Row(_message.Message):
     archived_through: ArchivedThrough
     moved_timer: MovedTimer
     cancelled_batch: CancelledBatch
+    job: JobRow
     outcomes: OutcomesRow
-    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., moved_timer: _Optional[_Union[MovedTimer, _Mapping]] = ..., cancelled_batch: _Optional[_Union[CancelledBatch, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., producer_runs: _Optional[_Union[ProducerRuns, _Mapping]] = ..., leases: _Optional[_Union[LeaseRow, _Mapping]] = ..., waiting_try: _Optional[_Union[TryRow, _Mapping]] = ..., dead_letters: _Optional[_Union[DeadRow, _Mapping]] = ..., timers: _Optional[_Union[TimerTotals, _Mapping]] = ..., group: _Optional[_Union[Group, _Mapping]] = ..., offsets_reset: _Optional[_Union[OffsetsReset, _Mapping]] = ..., halves: _Optional[_Union[HalvesRow, _Mapping]] = ..., sink: _Optional[_Union[SinkRow, _Mapping]] = ..., archived_through: _Optional[_Union[ArchivedThrough, _Mapping]] = ..., moved_timer: _Optional[_Union[MovedTimer, _Mapping]] = ..., cancelled_batch: _Optional[_Union[CancelledBatch, _Mapping]] = ..., job: _Optional[_Union[JobRow, _Mapping]] = ..., outcomes: _Optional[_Union[OutcomesRow, _Mapping]] = ...) -> None: ...
 
 class LeaseRow(_message.Message):
     __slots__ = ("group", "topic_id", "queue_id", "done", "grants", "page")
@@ -243,7 +251,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "created_at")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -255,6 +263,9 @@ class Topic(_message.Message):
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
@@ -267,8 +278,11 @@ class Topic(_message.Message):
     weighted_priorities: bool
     archived: int
     archive_wait_ms: int
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
     created_at: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")
@@ -629,3 +643,83 @@ class ArchivedThrough(_message.Message):
     replaces: bool
     page: int
     def __init__(self, topic_id: _Optional[int] = ..., location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., at: _Optional[int] = ..., replaces: _Optional[bool] = ..., page: _Optional[int] = ...) -> None: ...
+
+class JobsPut(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[JobPut]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobPut, _Mapping]]] = ...) -> None: ...
+
+class JobPut(_message.Message):
+    __slots__ = ("number", "definition", "through", "skipped")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    definition: bytes
+    through: int
+    skipped: int
+    def __init__(self, number: _Optional[int] = ..., definition: _Optional[bytes] = ..., through: _Optional[int] = ..., skipped: _Optional[int] = ...) -> None: ...
+
+class JobsDeleted(_message.Message):
+    __slots__ = ("numbers",)
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TicksPassed(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[TickPassed]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[TickPassed, _Mapping]]] = ...) -> None: ...
+
+class TickPassed(_message.Message):
+    __slots__ = ("number", "through", "skipped", "missed", "queued")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    through: int
+    skipped: int
+    missed: int
+    queued: int
+    def __init__(self, number: _Optional[int] = ..., through: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., queued: _Optional[int] = ...) -> None: ...
+
+class JobRow(_message.Message):
+    __slots__ = ("number", "definition", "through", "queued", "sent", "skipped", "missed", "failed", "last_tick", "last_at", "topic_id", "queue_id", "queue_offset", "log_offset", "retry_topic_id", "gone")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    LAST_TICK_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    definition: bytes
+    through: int
+    queued: int
+    sent: int
+    skipped: int
+    missed: int
+    failed: int
+    last_tick: int
+    last_at: int
+    topic_id: int
+    queue_id: int
+    queue_offset: int
+    log_offset: int
+    retry_topic_id: int
+    gone: bool
+    def __init__(self, number: _Optional[int] = ..., definition: _Optional[bytes] = ..., through: _Optional[int] = ..., queued: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., log_offset: _Optional[int] = ..., retry_topic_id: _Optional[int] = ..., gone: _Optional[bool] = ...) -> None: ...

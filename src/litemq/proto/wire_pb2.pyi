@@ -1,3 +1,4 @@
+from litemq.proto import jobs_pb2 as _jobs_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -59,6 +60,14 @@ class Opcode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESCHEDULE_TIMER: _ClassVar[Opcode]
     DESCRIBE_TIMER: _ClassVar[Opcode]
     LIST_TIMERS: _ClassVar[Opcode]
+    PUT_JOBS: _ClassVar[Opcode]
+    GET_JOBS: _ClassVar[Opcode]
+    LIST_JOBS: _ClassVar[Opcode]
+    DELETE_JOBS: _ClassVar[Opcode]
+    PAUSE_JOBS: _ClassVar[Opcode]
+    TRIGGER_JOB: _ClassVar[Opcode]
+    BACKFILL_JOB: _ClassVar[Opcode]
+    JOB_HISTORY: _ClassVar[Opcode]
     REGISTER_BROKER: _ClassVar[Opcode]
     HEARTBEAT: _ClassVar[Opcode]
     DEREGISTER_BROKER: _ClassVar[Opcode]
@@ -123,6 +132,14 @@ CANCEL_TIMER_BATCH: Opcode
 RESCHEDULE_TIMER: Opcode
 DESCRIBE_TIMER: Opcode
 LIST_TIMERS: Opcode
+PUT_JOBS: Opcode
+GET_JOBS: Opcode
+LIST_JOBS: Opcode
+DELETE_JOBS: Opcode
+PAUSE_JOBS: Opcode
+TRIGGER_JOB: Opcode
+BACKFILL_JOB: Opcode
+JOB_HISTORY: Opcode
 REGISTER_BROKER: Opcode
 HEARTBEAT: Opcode
 DEREGISTER_BROKER: Opcode
@@ -954,7 +971,7 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -962,6 +979,9 @@ class TopicSettings(_message.Message):
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
@@ -969,10 +989,13 @@ class TopicSettings(_message.Message):
     backlog_dead_letters: bool
     archived: int
     archive_wait_ms: int
-    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
+    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -980,6 +1003,9 @@ class AlterTopicRequest(_message.Message):
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
@@ -987,7 +1013,10 @@ class AlterTopicRequest(_message.Message):
     backlog_dead_letters: bool
     archived: int
     archive_wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)
@@ -1234,6 +1263,172 @@ class ArchiveAnswer(_message.Message):
     topic_id: int
     ttl_ms: int
     def __init__(self, location: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ArchivedQueue, _Mapping]]] = ..., reported_at: _Optional[int] = ..., topic_id: _Optional[int] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+
+class PutJobsRequest(_message.Message):
+    __slots__ = ("jobs", "how", "dry_run")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[_jobs_pb2.JobDefinition]
+    how: int
+    dry_run: bool
+    def __init__(self, jobs: _Optional[_Iterable[_Union[_jobs_pb2.JobDefinition, _Mapping]]] = ..., how: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class PutJobsAnswer(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[JobOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[JobOutcome, _Mapping]]] = ...) -> None: ...
+
+class JobOutcome(_message.Message):
+    __slots__ = ("done", "code", "problem")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    done: str
+    code: int
+    problem: str
+    def __init__(self, done: _Optional[str] = ..., code: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class JobOutcomes(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[JobOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[JobOutcome, _Mapping]]] = ...) -> None: ...
+
+class JobsRequest(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PauseJobsRequest(_message.Message):
+    __slots__ = ("ids", "paused")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    paused: bool
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("after", "most", "topic", "group", "prefix", "paused")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    most: int
+    topic: str
+    group: str
+    prefix: str
+    paused: bool
+    def __init__(self, after: _Optional[int] = ..., most: _Optional[int] = ..., topic: _Optional[str] = ..., group: _Optional[str] = ..., prefix: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class JobsAnswer(_message.Message):
+    __slots__ = ("jobs", "next_after", "is_end", "count")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    IS_END_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[JobFacts]
+    next_after: int
+    is_end: bool
+    count: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobFacts, _Mapping]]] = ..., next_after: _Optional[int] = ..., is_end: _Optional[bool] = ..., count: _Optional[int] = ...) -> None: ...
+
+class JobFacts(_message.Message):
+    __slots__ = ("number", "definition", "next_tick", "last_tick", "last_at", "sent", "skipped", "missed", "failed", "running", "queued")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TICK_FIELD_NUMBER: _ClassVar[int]
+    LAST_TICK_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    definition: _jobs_pb2.JobDefinition
+    next_tick: int
+    last_tick: int
+    last_at: int
+    sent: int
+    skipped: int
+    missed: int
+    failed: int
+    running: bool
+    queued: int
+    def __init__(self, number: _Optional[int] = ..., definition: _Optional[_Union[_jobs_pb2.JobDefinition, _Mapping]] = ..., next_tick: _Optional[int] = ..., last_tick: _Optional[int] = ..., last_at: _Optional[int] = ..., sent: _Optional[int] = ..., skipped: _Optional[int] = ..., missed: _Optional[int] = ..., failed: _Optional[int] = ..., running: _Optional[bool] = ..., queued: _Optional[int] = ...) -> None: ...
+
+class TriggerJobRequest(_message.Message):
+    __slots__ = ("id", "trigger_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    trigger_id: str
+    def __init__(self, id: _Optional[str] = ..., trigger_id: _Optional[str] = ...) -> None: ...
+
+class TriggerJobAnswer(_message.Message):
+    __slots__ = ("message_id",)
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    def __init__(self, message_id: _Optional[str] = ...) -> None: ...
+
+class BackfillJobRequest(_message.Message):
+    __slots__ = ("id", "since", "until", "dry_run")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    since: int
+    until: int
+    dry_run: bool
+    def __init__(self, id: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class BackfillJobAnswer(_message.Message):
+    __slots__ = ("sent", "there", "next_since")
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    THERE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SINCE_FIELD_NUMBER: _ClassVar[int]
+    sent: int
+    there: int
+    next_since: int
+    def __init__(self, sent: _Optional[int] = ..., there: _Optional[int] = ..., next_since: _Optional[int] = ...) -> None: ...
+
+class JobHistoryRequest(_message.Message):
+    __slots__ = ("id", "most")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    most: int
+    def __init__(self, id: _Optional[str] = ..., most: _Optional[int] = ...) -> None: ...
+
+class JobHistoryAnswer(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[JobRun]
+    def __init__(self, runs: _Optional[_Iterable[_Union[JobRun, _Mapping]]] = ...) -> None: ...
+
+class JobRun(_message.Message):
+    __slots__ = ("message_id", "tick", "sent_at", "queue_id", "queue_offset", "state")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    TICK_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    tick: int
+    sent_at: int
+    queue_id: int
+    queue_offset: int
+    state: str
+    def __init__(self, message_id: _Optional[str] = ..., tick: _Optional[int] = ..., sent_at: _Optional[int] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., state: _Optional[str] = ...) -> None: ...
 
 class SendHalfRequest(_message.Message):
     __slots__ = ("topic", "queue_ids")

@@ -18,6 +18,7 @@ from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, QueueKey, State, TopicSettings
 from litemq.storage.state.facts import FIRST_FREE_TOPIC_ID, ROLLBACK_TOPIC, ROLLBACK_TOPIC_ID, TIMER_TOPIC_ID
+from litemq.storage.state.jobs import is_job_number
 from litemq.storage.state.producers import Touched
 from litemq.types import PRIORITY_CLASSES, Record, RecordKind, check_name, is_system_name
 
@@ -40,6 +41,7 @@ Longs = npt.NDArray[np.int64]
 
 NO_OFFSET: Final = -1
 _MOST_QUEUES: Final = 65536
+_DELAY_TIME: Final = slice(72, 80)
 _UNSTAMPED: Final = bytes(PRODUCER_BYTES_AT - STAMP_AT)
 
 
@@ -148,11 +150,17 @@ def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
 
 def _check_successors(state: State, placed: Sequence[Placed]) -> None:
     """Refuse what comes after a record that was carried on, or sent on, since it was read: its place is another now."""
-    tries, letters = state.delivery.tries, state.delivery.dead_letters
+    tries, letters, jobs = state.delivery.tries, state.delivery.dead_letters, state.delivery.jobs
+    latest: dict[int, int] = {}
     for each in placed:
         if each.kind is RecordKind.RETRY and tries.moved_to(each.origin) != each.origin:
             raise InvalidArgumentError(f"what is tried again was carried on from log offset {each.origin}: read it there")
-        if each.kind is RecordKind.MESSAGE and each.origin >= 0 and each.origin not in letters:
+        if each.kind is RecordKind.MESSAGE and is_job_number(each.origin):
+            tick = int.from_bytes(each.record[_DELAY_TIME], "big")
+            if not jobs.may_send(each.origin, tick) or 0 < tick <= latest.get(each.origin, 0):
+                raise InvalidArgumentError(f"tick {tick} of job number {each.origin} was sent or given up before, or the job is gone")
+            latest[each.origin] = max(tick, latest.get(each.origin, 0))
+        elif each.kind is RecordKind.MESSAGE and each.origin >= 0 and each.origin not in letters:
             raise InvalidArgumentError(f"there is no dead letter at log offset {each.origin}, or it was sent on before")
 
 

@@ -358,6 +358,11 @@ class DiskStore:
             self.timers.apply(control, int(appended.log_offsets[0]))
             return appended
 
+    def append_numbered(self, make: Callable[[int], Control]) -> Appended:
+        """A change that numbers what it begins: it is made while nobody else writes, of where the log ends before it."""
+        with self._writing:
+            return self.append_control(make(self._log.end))
+
     def system_topic(self, name: str) -> TopicFacts:
         """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
         return self.create_topic(name, queues_of_system_topic(name))

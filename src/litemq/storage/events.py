@@ -1,4 +1,4 @@
-"""What stored records say that are no plain messages and no control records: each for itself, but new timers and halves many at a time."""
+"""What stored records say that are no plain messages and no control records: each for itself, but timers, halves and ticks many at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from litemq.format.strings import Strings, all_alike
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
+from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]
 
 Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 _Stretch = tuple[int, int]  # of the chosen records: from … to
 _COMMITTED: Final = int(RecordKind.COMMITTED)  # a member of an enum costs much to look up
 _CHECK_AFTER: Final = CHECK_AFTER.encode()
@@ -31,32 +33,56 @@ _MAX_CHECKS: Final = MAX_CHECKS.encode()
 
 
 def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[int, PlacedEvent]]:
-    """What some records say, with their numbers; of many timers or halves it is the first one's."""
+    """What some records say, with their numbers; of many timers, halves or ticks it is the first one's."""
     header = columns.header
-    kinds = header["kind"]
+    kinds, origins = header["kind"], header["origin"]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
-    are_new_timers = (kinds == RecordKind.PENDING) & (header["origin"] < 0) & (header["consume_count"] == 0)
-    alone = (kinds != RecordKind.CONTROL) & ((kinds != RecordKind.MESSAGE) | (header["origin"] >= 0)) & ~are_halves & ~are_new_timers
+    are_new_timers = (kinds == RecordKind.PENDING) & (origins < 0) & (header["consume_count"] == 0)
+    are_fired = kinds == RecordKind.FIRED
+    are_ticks = (kinds == RecordKind.MESSAGE) & (origins >= 0) & (origins & 7 == JOB_NUMBER_BITS)
+    are_events = (kinds != RecordKind.MESSAGE) | (origins >= 0)
+    alone = are_events & (kinds != RecordKind.CONTROL) & ~are_halves & ~are_new_timers & ~are_fired & ~are_ticks
     found: list[tuple[int, PlacedEvent]] = []
     if alone.any():
         found += _placed(columns, log_offsets, np.flatnonzero(alone))
     if are_new_timers.any():
-        found += _new_timers(columns, log_offsets, np.flatnonzero(are_new_timers), alone | are_halves | (kinds == RecordKind.CONTROL))
+        found += _new_timers(columns, log_offsets, are_new_timers, are_events)
+    if are_fired.any():
+        found += _fired_timers(columns, log_offsets, are_fired, are_events)
     if are_halves.any():
         found += _halves(columns, log_offsets, np.flatnonzero(are_halves))
+    if are_ticks.any():
+        found += _ticks(columns, log_offsets, are_ticks, are_events)
     found.sort(key=itemgetter(0))
     return found
 
 
-def _new_timers(
-    columns: RecordColumns, log_offsets: Longs, which: Longs, others: npt.NDArray[np.bool_]
-) -> Iterator[tuple[int, TimersBegun]]:
+def _ticks(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TicksPlaced]]:
+    """Messages of jobs, in the same way."""
+    header, names = columns.header, ("origin", "delay_time", "topic_id", "queue_id", "queue_offset", "store_timestamp")
+    for some in _together(chosen, are_events):
+        numbers, ticks, topic_ids, queue_ids, offsets, times = (header[name][some].astype(np.int64) for name in names)
+        yield int(some[0]), TicksPlaced(numbers, ticks, topic_ids, queue_ids, offsets, log_offsets[some], times)
+
+
+def _new_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersBegun]]:
     """Those that begin to wait, together as far as nothing else is said between them."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(others)[which])) + 1
-    dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
-    for first, behind in pairwise([0, *cuts.tolist(), which.size]):
-        some = slice(first, behind)
-        yield int(which[first]), TimersBegun(log_offsets[which[some]], dues[some], sizes[some])
+    for which in _together(chosen, are_events):
+        dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("delay_time", "size"))
+        yield int(which[0]), TimersBegun(log_offsets[which], dues, sizes)
+
+
+def _fired_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersFired]]:
+    """Those that are delivered, in the same way."""
+    for which in _together(chosen, are_events):
+        origins, dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("origin", "delay_time", "size"))
+        yield int(which[0]), TimersFired(log_offsets[which], origins, dues, sizes)
+
+
+def _together(chosen: Bools, are_events: Bools) -> list[Longs]:
+    """The numbers of chosen records, in groups between which other events stand."""
+    which = np.flatnonzero(chosen)
+    return np.split(which, np.flatnonzero(np.diff(np.cumsum(are_events & ~chosen)[which])) + 1)
 
 
 def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterator[tuple[int, PlacedRecord]]:
@@ -70,8 +96,8 @@ def _placed(columns: RecordColumns, log_offsets: Longs, which: Longs) -> Iterato
         if record.kind is RecordKind.DEAD:
             at = int(columns.starts[number])
             dead = decode_record(bytes(columns.buffer[at : at + record.size]), limits=STORED_LIMITS)
-            properties = dead.record.properties
-            record = record._replace(properties=properties, transaction=properties.get(TRANSACTION_OF, ""))
+            properties, message_id = dead.record.properties, dead.record.message_id
+            record = record._replace(properties=properties, transaction=properties.get(TRANSACTION_OF, ""), message_id=message_id)
         elif record.kind is RecordKind.PENDING and record.origin >= 0:
             record = record._replace(transaction=_text(columns, columns.part("transaction_id"), number))
         yield number, record

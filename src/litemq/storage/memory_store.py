@@ -139,6 +139,9 @@ class MemoryStore:
         self.timers.apply(control, int(appended.log_offsets[0]))
         return appended
 
+    def append_numbered(self, make: Callable[[int], Control]) -> Appended:
+        return self.append_control(make(self.log_end))
+
     def create_topic(self, name: str, queues: int = 4, settings: TopicSettings = NO_SETTINGS) -> TopicFacts:
         there = self.state.topic(name)
         if there is None:

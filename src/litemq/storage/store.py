@@ -93,6 +93,9 @@ class Store(Protocol):
     def append_control(self, control: Control) -> Appended:
         """A change: in the log first, then true."""
 
+    def append_numbered(self, make: Callable[[int], Control]) -> Appended:
+        """A change that numbers what it begins: it is made while nobody else writes, of where the log ends before it."""
+
     def system_topic(self, name: str) -> TopicFacts:
         """A topic for the broker's own use, which is created where it is not there: ``%RETRY%…`` or ``%DLQ%…``."""
 

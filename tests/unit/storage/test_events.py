@@ -16,8 +16,7 @@ from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.events import numbered_events
-from litemq.storage.state.delivery import PlacedRecord
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.storage.store import Placed
 from litemq.types import Record, RecordKind
 from support.quick_disk import QuickDisk
@@ -53,7 +52,8 @@ def test_timers_that_begin_are_one_event_as_far_as_nothing_else_is_said(store: D
     begun = [event for event in events if isinstance(event, TimersBegun)]
     assert [event.log_offsets.tolist() for event in begun] == [held, later.log_offsets.tolist(), last.log_offsets.tolist()]
     assert np.concatenate([event.dues for event in begun]).tolist() == [NOW + n * HOUR for n in (1, 2, 4, 5, 1, 1)]
-    assert [event.origin for event in events if isinstance(event, PlacedRecord)] == [first]
+    (fired,) = (event for event in events if isinstance(event, TimersFired))
+    assert (fired.origins.tolist(), fired.dues.tolist(), fired.sizes.tolist()) == ([first], [NOW + HOUR], [size])
     numbers = [number for number, _ in numbered_events(columns, columns.starts)]
     assert numbers == sorted(numbers)
     assert store.state.delivery.timers.count == 4

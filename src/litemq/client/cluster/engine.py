@@ -27,6 +27,7 @@ from litemq.client.cluster import settling
 from litemq.client.cluster.archives import ClusterArchives
 from litemq.client.cluster.dead_letters import ClusterDeadLetters
 from litemq.client.cluster.groups import GroupsOfBrokers
+from litemq.client.cluster.jobs import ClusterJobs
 from litemq.client.cluster.link import Link
 from litemq.client.cluster.names import Names
 from litemq.client.cluster.timers import ClusterTimers
@@ -98,6 +99,7 @@ class ClusterEngine:
         self.dead_letters = ClusterDeadLetters(self._ask_whole, self._alive)
         self.timers = ClusterTimers(self._ask_whole, self._of_topic)
         self.archives = ClusterArchives(self._ask, self._of_topic)
+        self.jobs = ClusterJobs(self._ask, self._alive, self._known_route)
 
     async def open(self) -> None:
         """Find a NameServer: a wrong address is noticed here, not at the first message."""
@@ -163,6 +165,10 @@ class ClusterEngine:
             asking = self._routing[topic] = asyncio.get_running_loop().create_task(self._ask_route(topic, create=create))
             asking.add_done_callback(lambda task: (self._routing.pop(topic, None), task.cancelled() or task.exception()))
         return await asyncio.shield(asking)
+
+    async def _known_route(self, topic: str) -> Route:
+        """As it is remembered, or else asked for; the topic is created where brokers do that by themselves."""
+        return self._names.remembered(topic) or await self.route(topic, create=True)
 
     async def _ask_route(self, topic: str, *, create: bool) -> Route:
         route = await (self._system_route(topic) if is_system_name(topic) else self._names.fetch(topic))

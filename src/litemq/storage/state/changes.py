@@ -10,10 +10,11 @@ from litemq.proto.control_pb2 import Control, Queue, Row
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord, Touch
 from litemq.storage.state.facts import QueueKey
 from litemq.storage.state.half_runs import HalfEvent
+from litemq.storage.state.jobs import TicksPlaced
 from litemq.storage.state.machine import State
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
-from litemq.storage.state.timers import TimersBegun
+from litemq.storage.state.timers import TimersBegun, TimersFired
 
 __all__ = ["Changes"]
 
@@ -79,7 +80,7 @@ class Changes:
             if isinstance(change, Control):
                 touches.update(self._confirmed.apply(change))
                 continue
-            if isinstance(change, PlacedRecord | TimersBegun | HalfEvent):
+            if isinstance(change, PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced):
                 touches.update(self._confirmed.place(change))
                 continue
             if isinstance(change, _QueueRange):

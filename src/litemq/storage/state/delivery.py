@@ -16,11 +16,12 @@ from litemq.storage.state.dead_letters import DeadLetters
 from litemq.storage.state.group_facts import GroupFacts
 from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.halves import Halves
+from litemq.storage.state.jobs import Jobs, TicksPlaced
 from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timer_batches import TimerBatches
-from litemq.storage.state.timers import PendingTotals, TimersBegun
+from litemq.storage.state.timers import PendingTotals, TimersBegun, TimersFired
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
@@ -35,7 +36,7 @@ _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 class PlacedRecord(NamedTuple):
     """A record that the broker placed, as far as the parts want to know it.
 
-    Only a dead letter's properties come along, and the transaction only of one that waits and came from another record, or of a half that
+    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record, or of a half that
     died.
     """
 
@@ -51,10 +52,11 @@ class PlacedRecord(NamedTuple):
     store_timestamp: int
     properties: Mapping[str, str] = _NO_PROPERTIES
     transaction: str = ""
+    message_id: str = ""
 
 
-# What records that are no plain messages and no control records say: each for itself, or new timers and halves many at a time.
-PlacedEvent = PlacedRecord | TimersBegun | HalfEvent
+# What records that are no plain messages and no control records say: each for itself, or timers, halves and ticks many at a time.
+PlacedEvent = PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced
 
 
 class Part(Protocol):
@@ -97,6 +99,7 @@ class Delivery:
         self.archives = Archives()
         self.halves = Halves()
         self.sinks = Sinks()
+        self.jobs = Jobs()
 
     def _parts(self) -> tuple[Part, ...]:
         return (
@@ -110,25 +113,31 @@ class Delivery:
             self.archives,
             self.halves,
             self.sinks,
+            self.jobs,
         )
 
     def _placed_parts(self) -> tuple[PlacedPart, ...]:
-        return (self.progress, self.tries, self.dead_letters, self.timers, self.moved_timers)
+        return (self.progress, self.tries, self.dead_letters, self.timers, self.moved_timers, self.jobs)
 
     def apply(self, control: Control) -> list[Touch]:
         """Take in a change."""
         return [touch for part in self._parts() for touch in part.apply(control)]
 
     def place(self, event: PlacedEvent) -> list[Touch]:
-        """Take in a record that is no plain message, or many new timers or halves."""
+        """Take in a record that is no plain message, or many timers, halves or ticks."""
         if isinstance(event, TimersBegun):
             return self.timers.take(event)
+        if isinstance(event, TimersFired):
+            return self.timers.take(event) + self.moved_timers.fired(event)
+        if isinstance(event, TicksPlaced):
+            return self.jobs.take(event)
         if not isinstance(event, PlacedRecord):
             return self.halves.take(event)
         touched: list[Touch] = []
-        if event.transaction and event.kind is RecordKind.DEAD:
-            if event.origin not in self.dead_letters:  # else it is a letter that was carried forward
-                touched = self.halves.take(HalfDied(event.transaction))
+        if event.kind is RecordKind.DEAD and event.origin in self.dead_letters:
+            event = event._replace(message_id="")  # a letter that was carried forward: nothing dies of it
+        elif event.transaction and event.kind is RecordKind.DEAD:
+            touched = self.halves.take(HalfDied(event.transaction))
         elif self.was_half(event):
             touched = self.halves.take(HalvesCopied(event.transaction, 1))
             event = event._replace(origin=-1)
@@ -170,4 +179,5 @@ class Delivery:
         other.archives = self.archives.copy()
         other.halves = self.halves.copy()
         other.sinks = self.sinks.copy()
+        other.jobs = self.jobs.copy()
         return other

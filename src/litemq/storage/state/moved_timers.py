@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.proto.control_pb2 import MovedTimer as MovedRow
-from litemq.storage.state.timers import is_timer
-from litemq.types import RecordKind
+from litemq.storage.state.timers import TimersFired, is_timer
 
 if TYPE_CHECKING:
     from litemq.storage.state.delivery import PlacedRecord, Touch
@@ -54,16 +53,16 @@ class MovedTimers:
                 return []
 
     def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record that may be what fired, or the new place of what waits."""
+        """Take in a record that may be the new place of what waits."""
         moved = self._of.get(record.origin)
-        if moved is None:
-            return []
-        if record.kind is RecordKind.FIRED:
-            return self._forget(record.origin)
-        if is_timer(record):
+        if moved is not None and is_timer(record):
             self._of[record.log_offset] = Moved(moved.due, record.size)
             return [("moved timer", record.log_offset), *self._forget(record.origin)]
         return []
+
+    def fired(self, event: TimersFired) -> list[Touch]:
+        """Take in many records that are delivered."""
+        return [touch for pending in event.origins.tolist() for touch in self._forget(pending)] if self._of else []
 
     def _forget(self, pending: int) -> list[Touch]:
         return [] if self._of.pop(pending, None) is None else [("moved timer", pending)]

@@ -48,6 +48,8 @@ def row_key(row: Row) -> bytes:
             return b"h" + row.halves.transaction.encode() + b"\0" + row.halves.page.to_bytes(4, "big")
         case "sink":
             return b"s" + row.sink.query.encode()
+        case "job":
+            return _PENDING.pack(b"j", row.job.number)
         case "moved_timer":
             return _PENDING.pack(b"m", row.moved_timer.pending)
         case "cancelled_batch":
@@ -81,6 +83,8 @@ def is_gone(row: Row) -> bool:
             return not (row.archived_through.location or row.archived_through.queues)
         case "halves":
             return row.halves.gone
+        case "job":
+            return row.job.gone
         case "moved_timer":
             return row.moved_timer.gone
         case "cancelled_batch":

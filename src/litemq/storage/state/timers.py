@@ -14,7 +14,7 @@ from litemq.types import RecordKind
 if TYPE_CHECKING:
     from litemq.storage.state.delivery import PlacedRecord, Touch
 
-__all__ = ["PendingTotals", "TimersBegun", "is_timer"]
+__all__ = ["PendingTotals", "TimersBegun", "TimersFired", "is_timer"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -23,6 +23,15 @@ class TimersBegun(NamedTuple):
     """Records that wait from now on, many at a time, in the order of the log; none of them takes the place of another."""
 
     log_offsets: Longs
+    dues: Longs
+    sizes: Longs
+
+
+class TimersFired(NamedTuple):
+    """Records that waited and are delivered, many at a time, in the order of the log: what says so, what waited, and when it was due at first."""
+
+    log_offsets: Longs
+    origins: Longs
     dues: Longs
     sizes: Longs
 
@@ -52,15 +61,14 @@ class PendingTotals:
 
     def place(self, record: PlacedRecord) -> list[Touch]:
         """Take in a record."""
-        if record.kind is RecordKind.FIRED:
-            return self._add(-1, -record.size)
         if is_timer(record) and record.origin < 0:  # one with an origin takes the place of another
             return self._add(1, record.size)
         return []
 
-    def take(self, begun: TimersBegun) -> list[Touch]:
-        """Take in many records that begin to wait."""
-        return self._add(begun.sizes.size, int(begun.sizes.sum()))
+    def take(self, event: TimersBegun | TimersFired) -> list[Touch]:
+        """Take in many records that begin to wait, or are delivered."""
+        sign = 1 if isinstance(event, TimersBegun) else -1
+        return self._add(sign * event.sizes.size, sign * int(event.sizes.sum()))
 
     def _add(self, count: int, size: int) -> list[Touch]:
         self.count = max(0, self.count + count)

@@ -19,7 +19,7 @@ from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved
 from litemq.storage.appending import Placed
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
-from litemq.storage.state.timers import TimersBegun, is_timer
+from litemq.storage.state.timers import TimersBegun, TimersFired, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles, Place
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.moved import MOVED, true_timers
@@ -60,21 +60,40 @@ class HeldTimers:
         """Take in what records say that are no plain messages; ``was_half``: one waits, but its origin did not wait for a time."""
         if isinstance(event, TimersBegun):
             self.begin_many(event)
-        elif isinstance(event, PlacedRecord) and (event.kind is RecordKind.FIRED or is_timer(event)):
+        elif isinstance(event, TimersFired):
+            self._fired(event)
+        elif isinstance(event, PlacedRecord) and is_timer(event):
             self._place(event, was_half=was_half)
 
     def _place(self, record: PlacedRecord, *, was_half: bool) -> None:
         with self._lock:
             home = due = record.delay_time
             if record.origin >= 0 and not was_half:
-                due = self._moved.pop(record.origin, home)
-                self._end(due, record.origin, record.log_offset)
-                if due != home:
-                    self._note(home, record.origin, record.log_offset, 0)
-            if is_timer(record):
-                if due != home:
-                    self._moved[record.log_offset] = due
-                self._begin(due, record.log_offset, record.log_offset, record.size, MOVED if due != home else 0)
+                due = self._end_at_home(home, record.origin, record.log_offset)
+            if due != home:
+                self._moved[record.log_offset] = due
+            self._begin(due, record.log_offset, record.log_offset, record.size, MOVED if due != home else 0)
+
+    def _end_at_home(self, home: int, pending: int, cause: int) -> int:
+        """One that was due at ``home`` at first waits no longer; returns when it was due in the end."""
+        due = self._moved.pop(pending, home)
+        self._end(due, pending, cause)
+        if due != home:
+            self._note(home, pending, cause, 0)
+        return due
+
+    def _fired(self, event: TimersFired) -> None:
+        with self._lock:
+            if self._moved or self._watches:  # somebody wants to know more of each
+                for due, pending, cause in zip(event.dues.tolist(), event.origins.tolist(), event.log_offsets.tolist(), strict=True):
+                    self._end_at_home(due, pending, cause)
+                return
+            for due, pending in zip(event.dues.tolist(), event.origins.tolist(), strict=True):
+                if due < self._near.end:
+                    self._near.finish(due, pending)
+            if self._files is not None:
+                ended = np.zeros(event.dues.size, np.int64)
+                self._unwritten.add_many(np.stack((event.dues, event.origins, event.log_offsets, ended), axis=1))
 
     def apply(self, control: Control, log_offset: int) -> None:
         """Take in a change."""

@@ -1,0 +1,36 @@
+"""Which queue a job's message goes to."""
+
+from __future__ import annotations
+
+from litemq.errors import InvalidArgumentError
+from litemq.format.crc import crc32c
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.storage.state import QueueKey, State
+from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, priority_class
+
+__all__ = ["JobQueues"]
+
+
+class JobQueues:
+    """The queues of topics: one that a job names, the one of its ordering key, or each in turn."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._turn = 0
+
+    def queue_for(self, job: JobDefinition) -> QueueKey:
+        """The queue of a job's next message. Raises ``InvalidArgumentError`` where there is none."""
+        topic = self._state.topic(job.topic)
+        if topic is None:
+            raise InvalidArgumentError(f"its topic {job.topic!r} is gone: create it again, or delete the job")
+        if job.HasField("queue_id"):
+            if not topic.has_queue(job.queue_id):
+                raise InvalidArgumentError(f"topic {job.topic!r} has {topic.queues} queues, and none of the number {job.queue_id}")
+            return QueueKey(topic.topic_id, job.queue_id)
+        width = PRIORITY_CLASSES if topic.has_priorities else 1
+        if job.ordering_key:
+            number = crc32c(job.ordering_key.encode())
+        else:
+            number = self._turn = self._turn + 1
+        of_class = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY) if topic.has_priorities else 0
+        return QueueKey(topic.topic_id, number % (topic.queues // width) * width + of_class)

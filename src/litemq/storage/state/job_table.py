@@ -1,0 +1,147 @@
+"""Jobs by column: a million of them in some hundred bytes each, found by id or by number, and copied in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["JobTable"]
+
+Longs = npt.NDArray[np.int64]
+
+_COLUMNS: Final = np.dtype(
+    [
+        ("through", np.int64),
+        ("queued", np.int64),
+        ("last_tick", np.int64),
+        ("last_at", np.int64),
+        ("queue_offset", np.int64),
+        ("log_offset", np.int64),
+        ("sent", np.uint32),
+        ("skipped", np.uint32),
+        ("missed", np.uint32),
+        ("failed", np.uint32),
+        ("topic_id", np.uint32),
+        ("queue_id", np.uint32),
+        ("retry_topic_id", np.uint32),
+        ("is_watched", np.bool_),
+    ]
+)
+_LEAST: Final = 64
+_MOST_HOLES: Final = 1024
+
+
+class JobTable:
+    """A slot for each job, in the order of their numbers; those that are deleted leave holes, which are closed when there are many."""
+
+    def __init__(self) -> None:
+        self.layout = 0  # another number when slots have moved
+        self.ids: dict[str, int] = {}
+        self.definitions: list[bytes] = []  # empty: a hole
+        self._numbers = np.zeros(_LEAST, np.int64)
+        self._columns = np.zeros(_LEAST, _COLUMNS)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def numbers(self) -> Longs:
+        """The numbers of all slots, holes included, rising."""
+        return self._numbers[: len(self.definitions)]
+
+    @property
+    def columns(self) -> npt.NDArray[np.void]:
+        """What is known of each slot."""
+        return self._columns[: len(self.definitions)]
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """One column of all slots."""
+        return self.columns[name]
+
+    def slot(self, number: int) -> int | None:
+        """The slot of a job's number, if there is one."""
+        numbers = self.numbers
+        at = int(numbers.searchsorted(number))
+        return at if at < numbers.size and numbers[at] == number and self.definitions[at] else None
+
+    def slots(self, numbers: Longs) -> Longs:
+        """The slots of some numbers; -1 where there is none."""
+        known = self.numbers
+        if not known.size:
+            return np.full(numbers.size, -1)
+        at = np.minimum(known.searchsorted(numbers), known.size - 1)
+        found = np.where(known[at] == numbers, at, -1)
+        holes = [number for number, slot in enumerate(found.tolist()) if slot >= 0 and not self.definitions[slot]]
+        found[holes] = -1
+        return found
+
+    def live(self) -> Iterator[int]:
+        """The slots that are no holes, in the order of their numbers."""
+        return (slot for slot, definition in enumerate(self.definitions) if definition)
+
+    def put(self, number: int, job_id: str, definition: bytes) -> int:
+        """A new job, or another definition for one that is there."""
+        slot = self.slot(number)
+        if slot is None:
+            slot = self._new_slot(number)
+            self.ids[job_id] = slot
+        self.definitions[slot] = definition
+        return slot
+
+    def _new_slot(self, number: int) -> int:
+        size = len(self.definitions)
+        if size and number <= self._numbers[size - 1]:
+            return self._slot_between(number)
+        if size == self._numbers.size:
+            self._resize(2 * size)
+        self._numbers[size] = number
+        self._columns[size] = np.zeros((), _COLUMNS)
+        self._columns[size]["log_offset"] = -1
+        self.definitions.append(b"")
+        return size
+
+    def _slot_between(self, number: int) -> int:
+        """For rows that come in any order; records never do that."""
+        at = int(self.numbers.searchsorted(number))
+        if self._numbers[at] == number:
+            return at  # a hole
+        self._numbers = np.insert(self.numbers, at, number)
+        self._columns = np.insert(self.columns, at, np.zeros((), _COLUMNS))
+        self._columns[at]["log_offset"] = -1
+        self.definitions.insert(at, b"")
+        self.ids = {job_id: slot + (slot >= at) for job_id, slot in self.ids.items()}
+        self.layout += 1
+        return at
+
+    def _resize(self, capacity: int) -> None:
+        size = len(self.definitions)
+        numbers, columns = np.zeros(capacity, np.int64), np.zeros(capacity, _COLUMNS)
+        numbers[:size], columns[:size] = self._numbers[:size], self._columns[:size]
+        self._numbers, self._columns = numbers, columns
+
+    def remove(self, slot: int, job_id: str) -> None:
+        """A job is none any more."""
+        self.definitions[slot] = b""
+        del self.ids[job_id]
+        if len(self.definitions) - len(self.ids) > max(_MOST_HOLES, len(self.ids)):
+            self._close_holes()
+
+    def _close_holes(self) -> None:
+        kept = list(self.live())
+        places = {slot: place for place, slot in enumerate(kept)}
+        self._numbers, self._columns = self._numbers[kept], self._columns[kept]
+        self.definitions = [self.definitions[slot] for slot in kept]
+        self.ids = {job_id: places[slot] for job_id, slot in self.ids.items()}
+        self.layout += 1
+        self._resize(max(_LEAST, len(kept)))
+
+    def copy(self) -> JobTable:
+        """As it is now."""
+        other = JobTable()
+        other.layout = self.layout
+        other.ids, other.definitions = dict(self.ids), list(self.definitions)
+        other._numbers, other._columns = self._numbers.copy(), self._columns.copy()
+        return other

@@ -1,0 +1,58 @@
+"""A PostgreSQL of its own for a test: on a socket in a folder, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+__all__ = ["postgres"]
+
+_SUPERUSERS_OWN = "postgres"  # the user that Debian's package makes: the server does not run as root
+
+
+def _programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    return found[-1].parent
+
+
+@contextmanager
+def postgres() -> Iterator[dict[str, str]]:
+    """The environment in which ``psycopg.connect()`` finds it."""
+    programs = _programs()
+    owner: str | None = None
+    folder = Path(tempfile.mkdtemp(prefix="litemq-postgres-"))
+    if os.getuid() == 0:
+        owner = _SUPERUSERS_OWN
+        os.chown(folder, pwd.getpwnam(owner).pw_uid, pwd.getpwnam(owner).pw_gid)
+    folder.chmod(0o755)
+    data = folder / "data"
+
+    def run(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(programs / program), *arguments]
+        return subprocess.Popen(command, cwd=folder, user=owner, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    try:
+        assert run("initdb", "-D", str(data), "-A", "trust", "-U", "litemq", "--no-sync").wait(60) == 0
+        server = run("postgres", "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-c", "fsync=off")
+        try:
+            until = time.monotonic() + 30
+            while run("pg_isready", "-q", "-h", str(folder)).wait(10) != 0:
+                assert time.monotonic() < until, "PostgreSQL did not start"
+                time.sleep(0.02)
+            yield {"PGHOST": str(folder), "PGUSER": "litemq", "PGDATABASE": "postgres"}
+        finally:
+            server.terminate()
+            server.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""``litemq job``: what can be said without a broker, and the files that it reads."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from litemq.cli.job_file import JobFile
+from litemq.cli.main import app
+from litemq.client.job import ImportResult, RefusedJob
+
+runner = CliRunner()
+
+
+def test_next_prints_times_in_the_zone_and_in_utc() -> None:
+    result = runner.invoke(app, ["job", "next", "30 4 * * *", "--timezone", "Asia/Shanghai", "--after", "2026-01-01T00:00:00Z", "-n", "2"])
+    assert result.stdout.splitlines() == [
+        "time                       utc",
+        "2026-01-02T04:30:00+08:00  2026-01-01T20:30:00Z",
+        "2026-01-03T04:30:00+08:00  2026-01-02T20:30:00Z",
+    ]
+    result = runner.invoke(app, ["job", "next", "@every 90s", "--after", "2026-01-01T00:00:00Z", "-n", "1", "--format", "json"])
+    assert json.loads(result.stdout) == [{"time": "2026-01-01T00:01:30+00:00", "utc": "2026-01-01T00:01:30Z"}]
+
+
+def test_next_says_what_is_wrong() -> None:
+    assert "never matches" in str(runner.invoke(app, ["job", "next", "0 0 30 2 *"]).exception)
+
+
+def test_json_lines_with_what_is_none_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    path.write_text('{"job_id": "a", "every": 5}\n\nnot json\n\n{"job_id": "b"}\n')
+    with JobFile(path) as file:
+        assert list(file) == [{"job_id": "a", "every": 5}, "not json", {"job_id": "b"}]
+        told = file.with_lines(ImportResult(0, 0, 0, tuple(RefusedJob(number, "", "") for number in (1, 2, 3))))
+    assert [refused.number for refused in told.refused] == [1, 3, 5]
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text('job_id,topic,every,body,keys,paused,max_retries\na,t,5,"two\nlines",k;l,yes,3\nb,t,x,,,,\nc,t,,,,,\n')
+    with JobFile(path) as file:
+        first, second, third = file
+        told = file.with_lines(ImportResult(0, 0, 0, tuple(RefusedJob(number, "", "") for number in (1, 2, 3))))
+    assert first == {"job_id": "a", "topic": "t", "every": 5.0, "body": "two\nlines", "keys": ["k", "l"], "paused": True, "max_retries": 3}
+    assert "'x'" in str(second)
+    assert third == {"job_id": "c", "topic": "t"}
+    assert [refused.number for refused in told.refused] == [3, 4, 5]
