@@ -53,8 +53,8 @@ class OutgoingMessage:
     @property
     def has_terms(self) -> bool:
         """Whether it asks for more than to be stored."""
-        asked = (self.delay, self.deliver_at, self.ttl, self.priority, self.delay_level)
-        return any(each is not None for each in asked)
+        has_due = not (self.delay is None and self.deliver_at is None and self.delay_level is None)
+        return has_due or self.ttl is not None or self.priority is not None
 
 
 class Source(Protocol):
