@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from litemq.broker.cron_schedule import NEVER, EverySchedule, Schedule, check_every, cron_schedule, duration_ms
 from litemq.errors import InvalidArgumentError
 from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, RecordLimits
-from litemq.format.record import encode_record
+from litemq.format.record import RecordTemplate
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, CatchUp, Overlap, Record, check_name
+from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, CatchUp, Overlap, check_name
 
 __all__ = [
     "MAX_JOB_ID",
@@ -38,6 +39,8 @@ _MOST_RETRIES: Final = 1_000
 _MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
 _MOST_COUNTED: Final = 1_000
 _ON_TIME_MS: Final = 10_000  # what is no later is sent even by those who want nothing caught up
+_OVERLAPS: Final = frozenset(map(int, Overlap))
+_CATCH_UPS: Final = frozenset(map(int, CatchUp))
 _MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
 _LIMITS: Final = RecordLimits(512 << 10)
 
@@ -87,7 +90,7 @@ def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) 
 
 
 def _check_rules(job: JobDefinition) -> None:
-    if job.overlap not in set(Overlap) or job.catch_up not in set(CatchUp):
+    if job.overlap not in _OVERLAPS or job.catch_up not in _CATCH_UPS:
         raise InvalidArgumentError(f"overlap={job.overlap}, catch_up={job.catch_up}: one of them is not known here")
     if job.overlap != Overlap.ALLOW and not job.group:
         raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")
@@ -189,24 +192,33 @@ def tick_id(job: JobDefinition, tick: int) -> str:
 
 def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
     """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
-    properties = {each.name: each.value for each in job.properties}
-    properties[JOB_PROPERTY] = job.id
+    own = {JOB_PROPERTY: job.id}
     if tick or shown_tick:
-        properties[TICK_PROPERTY] = datetime.fromtimestamp((tick or shown_tick) / 1000, UTC).isoformat(timespec="milliseconds")
+        own[TICK_PROPERTY] = _iso(tick or shown_tick)
     if job.timeout_ms:
-        properties[TIMEOUT_PROPERTY] = str(job.timeout_ms)
+        own[TIMEOUT_PROPERTY] = str(job.timeout_ms)
     if job.HasField("max_retries"):
-        properties[RETRIES_PROPERTY] = str(job.max_retries)
-    record = Record(
-        job.topic,
+        own[RETRIES_PROPERTY] = str(job.max_retries)
+    properties = tuple((each.name, each.value) for each in job.properties)
+    shared = _template(job.topic, tuple(job.tags), properties, job.priority if job.HasField("priority") else DEFAULT_PRIORITY)
+    return shared.also(own).encode(
         job.body,
-        message_id,
-        tuple(job.tags),
-        (*job.keys, job.id),
-        properties,
-        priority=job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
+        message_id=message_id,
+        keys=(*job.keys, job.id),
         born_timestamp=now,
         delay_time=tick,
         sharding_key=job.ordering_key,
     )
-    return encode_record(record, limits=_LIMITS)
+
+
+@lru_cache(maxsize=1_000)
+def _template(topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int) -> RecordTemplate:
+    """What messages of many jobs share."""
+    if len(dict(properties)) != len(properties):
+        raise InvalidArgumentError("a property is named twice")
+    return RecordTemplate(topic, tags=tags, properties=dict(properties), priority=priority, limits=_LIMITS)
+
+
+@lru_cache(maxsize=100)
+def _iso(tick: int) -> str:
+    return datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")

@@ -55,6 +55,7 @@ class JobChanges:
         outcomes: list[JobOutcome] = []
         changes: list[JobPut] = []
         ids: set[str] = set()
+        new = 0
         for job in kept:
             try:
                 if isinstance(job, LiteMQError):
@@ -62,7 +63,8 @@ class JobChanges:
                 if job.id in ids:
                     raise InvalidArgumentError(f"job {job.id!r} is named twice")
                 ids.add(job.id)
-                change = self._change(job, how, now, new=sum(not each.number for each in changes))
+                change = self._change(job, how, now, new=new)
+                new += change is not None and not change.number
                 outcomes.append(JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created"))
                 if change is not None:
                     changes.append(change)
