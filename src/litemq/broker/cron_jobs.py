@@ -13,7 +13,17 @@ from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, RecordLimits
 from litemq.format.record import RecordTemplate
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, CatchUp, Overlap, check_name
+from litemq.types import (
+    DEFAULT_PRIORITY,
+    JOB_PROPERTY,
+    LATEST_TIME_MS,
+    RETRIES_PROPERTY,
+    TICK_PROPERTY,
+    TIMEOUT_PROPERTY,
+    CatchUp,
+    Overlap,
+    check_name,
+)
 
 __all__ = [
     "MAX_JOB_ID",
@@ -29,10 +39,6 @@ __all__ = [
 ]
 
 MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
-JOB_PROPERTY: Final = "litemq-job"
-TICK_PROPERTY: Final = "litemq-tick"
-TIMEOUT_PROPERTY: Final = "litemq-timeout-ms"
-RETRIES_PROPERTY: Final = "litemq-max-retries"
 _DAY_MS: Final = 86_400_000
 _LONGEST_MS: Final = 366 * _DAY_MS
 _MOST_RETRIES: Final = 1_000
