@@ -52,7 +52,7 @@ flips:
 chaos seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_brokers.py tests/cluster/test_slow_peers.py tests/cluster/test_poisoned.py
 
-# The same for a minute while timers fire
+# The same for a minute while timers fire, cron jobs tick and transactions are decided
 chaos-time seconds="60":
     LITEMQ_CHAOS_SECONDS={{seconds}} {{bin}}/pytest -q -s tests/cluster/test_kill_time.py
 

@@ -1,4 +1,5 @@
-"""Two brokers that are killed in turn, again and again, while timers fire and transactions are decided: nothing is lost, twice, early, or seen too soon.
+"""Two brokers that are killed in turn, again and again, while timers fire, cron jobs tick and
+transactions are decided: nothing is lost, twice, early, or seen too soon.
 
 ``LITEMQ_CHAOS_SECONDS`` says for how long.
 """
@@ -35,6 +36,7 @@ def report(title: str, chaos: TimeChaos) -> None:
         "of cancelled batches": f"{sum(story.never_after is not None for story in history.timers.values()):,}",
         "late, the half of them": f"{late[len(late) // 2]} ms" if late else "",
         "late, the latest": f"{late[-1]} ms" if late else "",
+        "ticks": f"{len(history.tick_log):,} of {sum(len(story.expected) for story in history.jobs.values()):,}",
         "transactions": f"{len(history.transactions):,}",
         "of them count": f"{sum(story.truth is True for story in history.transactions.values()):,}",
         "their messages": f"{len(history.transaction_log):,}, seen {len(history.sightings):,} times",

@@ -1,11 +1,12 @@
 """Transactions: seen by nobody until they are committed, then all together, once; and asked for where nobody says anything."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
-from litemq import CheckedTransaction, Decision, OutgoingMessage, PreparedMessage, TransactionListener, TransactionState
+from litemq import CheckedTransaction, DeadReason, Decision, OutgoingMessage, PreparedMessage, TransactionListener, TransactionState
 from litemq.errors import InvalidArgumentError, TransactionEndedError, TransactionNotFoundError
 from support.engines import Engine, eventually, read_all, read_until
 
@@ -150,14 +151,54 @@ async def test_a_listener_executes(engine: Engine, topic: str) -> None:
 @capability("A half that runs out of checks is in the dead letters, with its story, and can be sent on")
 async def test_what_nobody_decides_is_a_dead_letter(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
-        receipt = await mq.send_transaction(topic, b"lost", group_id="nobody", check_after=0.02, max_checks=1)
-        fact = await mq.transactions.get(receipt.transaction_id)
-        assert (fact.messages, fact.topics, fact.group_id) == (1, (topic,), "nobody")
-        async with asyncio.timeout(5):
-            while not (fact := await mq.transactions.get(receipt.transaction_id)).checks:  # noqa: ASYNC110
+        fact = await mq.admin.create_topic(topic, check_after=0.05, check_every=0.05, max_checks=2)
+        assert (fact.settings.check_after_ms, fact.settings.check_every_ms, fact.settings.max_checks) == (50, 50, 2)
+        receipt = await mq.send_transaction(topic, b"lost", group_id="nobody")
+        letters = mq.dead_letters(topic)
+        async with asyncio.timeout(10):
+            while not await letters.count():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert fact.story[0].asked == ""
-        assert fact.next_check_at > fact.story[0].at
+        assert (await mq.transactions.get(receipt.transaction_id)).state is TransactionState.DEAD
+        with pytest.raises(TransactionEndedError, match="dead"):
+            await mq.commit(receipt.transaction_id)
+        letter = await letters.get(receipt.message_id, group_id="nobody")
+        assert letter is not None
+        assert (letter.reason, letter.tries, letter.message.body) == (DeadReason.UNDECIDED, 2, b"lost")
+        assert letter.stack.count("nobody was there to be asked") == 2
+        assert await read_all(mq, topic) == []
+        redrive = await letters.redrive(reasons="undecided")
+        assert (await redrive.wait()).done == 1
+        assert [message.body for message in await read_until(mq, topic, 1)] == [b"lost"]
+
+
+@capability("Transactions survive lost connections: each is seen once, or not at all")
+async def test_connections_that_are_cut(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.admin.create_topic(topic)
+        committed: list[bytes] = []
+
+        async def one(body: bytes, *, fails: bool) -> None:
+            async with mq.transaction(topic, group_id="shop") as tx:
+                await tx.send(body)
+                await tx.send(body + b"!")
+                if fails:
+                    raise ValueError(body)
+            committed.extend((body, body + b"!"))
+
+        async def work(worker: int) -> None:
+            for number in range(12):
+                with contextlib.suppress(ValueError):
+                    await one(b"%d-%d" % (worker, number), fails=number % 3 == 2)
+
+        async def cut() -> None:
+            for _ in range(6):
+                await asyncio.sleep(0.02)
+                engine.drop_connections()
+
+        await asyncio.gather(cut(), *(work(worker) for worker in range(8)))
+        assert len(committed) == 8 * 8 * 2
+        assert sorted(message.body for message in await read_until(mq, topic, len(committed))) == sorted(committed)
+        assert await mq.transactions.select(group_id="shop", topic=topic) == []
 
 
 @capability("`Client`: transactions")

@@ -1,4 +1,4 @@
-"""Timers and transactions at once, against a cluster that is killed meanwhile."""
+"""Timers, jobs and transactions at once, against a cluster that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
+from support.job_load import TICKS, JobLoad
 from support.time_history import TimeHistory
 from support.time_load import TIMERS, TimerLoad
 from support.transaction_load import PAYMENTS, TransactionLoad
@@ -27,11 +28,12 @@ class TimeChaos:
 
     def __post_init__(self) -> None:
         self.timers = TimerLoad(self.history)
+        self.jobs = JobLoad(self.history)
         self.transactions = TransactionLoad(self.history)
 
     @property
     def errors(self) -> list[str]:
-        return self.timers.errors + self.transactions.errors
+        return self.timers.errors + self.jobs.errors + self.transactions.errors
 
     def client(self) -> AsyncClient:
         return AsyncClient(self.url, shutdown_timeout_ms=10_000)
@@ -40,7 +42,7 @@ class TimeChaos:
         """Until everything that must come is there, and a moment longer; the checker tells what is missing where that does not happen."""
         await asyncio.sleep(max(0.0, self.timers.last_due / 1000 - time.time()))
         until = time.monotonic() + within
-        loads = (self.timers, self.transactions)
+        loads = (self.timers, self.jobs, self.transactions)
         while True:
             for load in loads:
                 await load.read(mq)
@@ -56,13 +58,15 @@ class TimeChaos:
 async def running(chaos: TimeChaos, *, settle: float) -> AsyncIterator[TimeChaos]:
     """Everything at once; after the block it comes to an end, and the log is read."""
     async with chaos.client() as mq, chaos.client() as producer, chaos.client() as other:
-        for topic in (TIMERS, PAYMENTS):
+        for topic in (TIMERS, TICKS, PAYMENTS):
             await mq.admin.create_topic(topic, queues=2)
+        await chaos.jobs.create(mq)
         chaos.transactions.listen(other)
         watching = asyncio.create_task(chaos.transactions.watch(other))
         tasks = [
             asyncio.create_task(chaos.timers.send(mq, chaos.stopping)),
             asyncio.create_task(chaos.timers.change(mq, chaos.stopping)),
+            asyncio.create_task(chaos.jobs.work(mq, chaos.stopping)),
             asyncio.create_task(chaos.transactions.produce(producer, chaos.stopping)),
         ]
         try:

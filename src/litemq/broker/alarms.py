@@ -1,4 +1,4 @@
-"""What is to happen at a time: never before it, and at most a slot of 10 ms after it while the event loop keeps up.
+"""What is to happen at a time: never before it, and at most a slot of 5 ms after it while the event loop keeps up.
 
 One mechanism for everything that ends or becomes due. Nothing is cancelled here: whoever is told looks whether what was meant is still so.
 """
@@ -15,7 +15,7 @@ from litemq.clock import Clock
 
 __all__ = ["Alarms"]
 
-_SLOT_MS: Final = 10
+_SLOT_MS: Final = 5
 _LONGEST_SLEEP_MS: Final = 250  # the clock may have been moved meanwhile
 _LOG = logging.getLogger(__name__)
 

@@ -141,7 +141,9 @@ class CheckBack:
             self._forget(name)
             if poll is None:
                 self._unasked.setdefault(group_of(name), {})[name] = None
-            self._alarms.at(now + self._limits.check_every_ms, self._ring, name)
+            known = self._halves.get(name)
+            if known is not None:
+                self._alarms.at(self.times.next_at(known), self._ring, name)
         for asked in {id(poll): poll for _, poll in polls if poll is not None}.values():
             self._leave(asked)
             self._in_background(self._ask(asked, asked.chosen))

@@ -22,12 +22,21 @@ class CheckTimes:
         if known.dead:
             return 0  # what has begun is finished at once
         if known.story:
-            return known.story[-1].at + self._limits.check_every_ms
-        return known.first_at + (known.check_after_ms or self._limits.check_after_ms)
+            return known.story[-1].at + self.every(known)
+        return known.first_at + (known.check_after_ms or self._chosen(known, "check_after_ms") or self._limits.check_after_ms)
+
+    def every(self, known: Transaction) -> int:
+        """How long it takes until it is asked for again (ms)."""
+        return self._chosen(known, "check_every_ms") or self._limits.check_every_ms
 
     def most(self, known: Transaction) -> int:
         """How often it is asked for before it is given up."""
-        return known.max_checks or self._limits.max_checks
+        return known.max_checks or self._chosen(known, "max_checks") or self._limits.max_checks
+
+    def _chosen(self, known: Transaction, setting: str) -> int:
+        """What the topic of its first message says; 0: nothing."""
+        topic = self._store.state.topics.get(known.runs[0].topic_id)
+        return 0 if topic is None else getattr(topic, setting)
 
     def topics(self, known: Transaction) -> list[TopicFacts]:
         """The topics that its messages are meant for."""

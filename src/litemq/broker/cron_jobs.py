@@ -69,7 +69,8 @@ def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) 
         raise InvalidArgumentError(f"{len(job.keys)} keys: a job has {MAX_KEYS - 1} at most, its id is one more")
     if any(each.name.startswith("litemq-") for each in job.properties):
         raise InvalidArgumentError("properties whose names begin with litemq- are the broker's own")
-    tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses tags, keys and properties that no message may have
+    if job.tags or job.keys or job.properties or job.ordering_key:
+        tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses what no message may have
     return job
 
 

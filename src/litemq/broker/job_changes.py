@@ -64,10 +64,10 @@ class JobChanges:
                     raise InvalidArgumentError(f"job {job.id!r} is named twice")
                 ids.add(job.id)
                 change = self._change(job, how, now, new=new)
-                new += change is not None and not change.number
                 outcomes.append(JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created"))
                 if change is not None:
                     changes.append(change)
+                    new += not change.number
             except LiteMQError as error:
                 outcomes.append(JobOutcome(code=error.code, problem=str(error)))
         if changes and not dry_run:

@@ -15,6 +15,8 @@ __all__ = ["altered", "change_of", "check_same", "queue_ids_of", "settings_of", 
 
 _MOST_TTL_MS: Final = 3650 * 86_400_000
 _MOST_BACKLOG: Final = 1 << 40
+_MOST_CHECK_MS: Final = 86_400_000
+_MOST_CHECKS: Final = 1_000
 
 
 def settings_of(told: ToldSettings) -> TopicSettings:
@@ -73,6 +75,13 @@ def _checked(settings: TopicSettings) -> TopicSettings:
         raise InvalidArgumentError(
             "archive_wait is for archived='drop-with-record' alone: no waits not at all, block until the archive has come"
         )
+    for name in ("check_after_ms", "check_every_ms"):
+        if not 0 <= getattr(settings, name) <= _MOST_CHECK_MS:
+            raise InvalidArgumentError(
+                f"{name}={getattr(settings, name)}: choose 0 (the broker's default) … {_MOST_CHECK_MS}, which is a day"
+            )
+    if not 0 <= settings.max_checks <= _MOST_CHECKS:
+        raise InvalidArgumentError(f"max_checks={settings.max_checks}: choose 0 (the broker's default) … {_MOST_CHECKS}")
     return settings
 
 

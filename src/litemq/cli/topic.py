@@ -30,6 +30,12 @@ ArchiveWait = Annotated[
     float | None,
     typer.Option("--archive-wait", min=0, help="With drop-with-record: seconds that retention waits for the archive.", show_default=False),
 ]
+CheckAfter = Annotated[
+    float | None,
+    typer.Option("--check-after", min=0, help="Seconds until producers are asked for a transaction's outcome.", show_default=False),
+]
+CheckEvery = Annotated[float | None, typer.Option("--check-every", min=0, help="Seconds until they are asked again.", show_default=False)]
+MaxChecks = Annotated[int | None, typer.Option("--max-checks", min=0, help="How often they are asked.", show_default=False)]
 
 
 @app.callback()
@@ -52,6 +58,9 @@ def create(
         ArchivedChoice, typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.")
     ] = "no",
     archive_wait: ArchiveWait = None,
+    check_after: CheckAfter = None,
+    check_every: CheckEvery = None,
+    max_checks: MaxChecks = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -69,6 +78,9 @@ def create(
             when_full=when_full,
             archived=archived,
             archive_wait=archive_wait,
+            check_after=check_after,
+            check_every=check_every,
+            max_checks=max_checks,
         )
 
     _show(with_client(url, config, use), output)
@@ -93,6 +105,9 @@ def alter(
         typer.Option("--archived", help="Whether retention waits for the archive: until it has come, or for a time.", show_default=False),
     ] = None,
     archive_wait: ArchiveWait = None,
+    check_after: CheckAfter = None,
+    check_every: CheckEvery = None,
+    max_checks: MaxChecks = None,
     url: Url = None,
     config: ClientFile = None,
     output: Format = OutputFormat.TABLE,
@@ -108,6 +123,9 @@ def alter(
             priorities=priorities,
             archived=archived,
             archive_wait=archive_wait,
+            check_after=check_after,
+            check_every=check_every,
+            max_checks=max_checks,
         )
 
     _show(with_client(url, config, use), output)
@@ -227,4 +245,10 @@ def _settings(fact: TopicFact) -> str:
         said.append(f"archived: {chosen.archived}")
     if chosen.archive_wait_ms:
         said.append(f"waits {chosen.archive_wait_ms / 1000:g} s for its archive")
+    if chosen.check_after_ms:
+        said.append(f"transactions are asked for after {chosen.check_after_ms / 1000:g} s")
+    if chosen.check_every_ms:
+        said.append(f"asked for again every {chosen.check_every_ms / 1000:g} s")
+    if chosen.max_checks:
+        said.append(f"asked for {chosen.max_checks} times")
     return "".join(f", {each}" for each in said)

@@ -14,7 +14,7 @@ from litemq.client.messages import Message
 from litemq.client.queue_reader import QueueReader
 from litemq.client.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.client.topic_settings import changes_from, settings_from
+from litemq.client.topic_settings import CheckSettings, changes_from, settings_from
 from litemq.errors import InvalidArgumentError
 from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
 
@@ -44,15 +44,21 @@ class AsyncAdmin:
         when_full: WhenFull = "reject",
         archived: ArchivedChoice = "no",
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
 
         With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
         ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
         ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
-        ``archive_wait`` seconds old ("drop-with-record").
+        ``archive_wait`` seconds old ("drop-with-record"). Producers are asked for the outcome of a transaction ``check_after`` seconds after it
+        began, then every ``check_every`` seconds, ``max_checks`` times.
         """
-        settings = settings_from(priorities, ttl, max_backlog, when_full, archived, archive_wait)
+        settings = settings_from(
+            priorities, ttl, max_backlog, when_full, archived, archive_wait, CheckSettings(check_after, check_every, max_checks)
+        )
         if not isinstance(queues, int) or not 1 <= queues <= 100_000:
             raise InvalidArgumentError(f"queues={queues!r}: choose 1 … 100000")
         return await self._backend.create_topic(check_name(topic), queues, brokers, settings)
@@ -67,9 +73,14 @@ class AsyncAdmin:
         when_full: WhenFull | None = None,
         archived: ArchivedChoice | None = None,
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
-        changes = changes_from(priorities, ttl, max_backlog, when_full, archived, archive_wait)
+        changes = changes_from(
+            priorities, ttl, max_backlog, when_full, archived, archive_wait, CheckSettings(check_after, check_every, max_checks)
+        )
         return await self._backend.alter_topic(check_name(topic), changes)
 
     async def delete_topic(self, topic: str) -> None:

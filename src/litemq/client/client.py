@@ -344,13 +344,17 @@ class Admin:
         when_full: WhenFull = "reject",
         archived: ArchivedChoice = "no",
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Create a topic with so many queues on each of the brokers: the named ones, or all that are alive.
 
         With ``priorities`` ("strict" or "weighted", True is strict) each queue has eight classes. ``ttl`` is for messages that name none;
         ``max_backlog`` is how many messages of a queue may wait for the slowest group, and ``when_full`` what becomes of the next.
         ``archived`` says whether retention waits for the topic's archive: until it has come ("block"), or until what it lacks is
-        ``archive_wait`` seconds old ("drop-with-record")."""
+        ``archive_wait`` seconds old ("drop-with-record"). Producers are asked for the outcome of a transaction ``check_after`` seconds after it
+        began, then every ``check_every`` seconds, ``max_checks`` times."""
         return self._thread.run(
             self._wrapped.create_topic(
                 topic,
@@ -362,6 +366,9 @@ class Admin:
                 when_full=when_full,
                 archived=archived,
                 archive_wait=archive_wait,
+                check_after=check_after,
+                check_every=check_every,
+                max_checks=max_checks,
             )
         )
 
@@ -375,6 +382,9 @@ class Admin:
         when_full: WhenFull | None = None,
         archived: ArchivedChoice | None = None,
         archive_wait: float | timedelta | None = None,
+        check_after: float | timedelta | None = None,
+        check_every: float | timedelta | None = None,
+        max_checks: int | None = None,
     ) -> TopicFact:
         """Change settings of a topic on every broker; what is not named stays as it is. A topic gets no priorities that was created without."""
         return self._thread.run(
@@ -386,6 +396,9 @@ class Admin:
                 when_full=when_full,
                 archived=archived,
                 archive_wait=archive_wait,
+                check_after=check_after,
+                check_every=check_every,
+                max_checks=max_checks,
             )
         )
 

@@ -251,7 +251,7 @@ class Group(_message.Message):
     def __init__(self, group: _Optional[str] = ..., paused: _Optional[bool] = ..., gone: _Optional[bool] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "created_at")
+    __slots__ = ("topic_id", "name", "queues", "deleted", "has_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "weighted_priorities", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks", "created_at")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -263,6 +263,9 @@ class Topic(_message.Message):
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
@@ -275,8 +278,11 @@ class Topic(_message.Message):
     weighted_priorities: bool
     archived: int
     archive_wait_ms: int
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
     created_at: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[int] = ..., deleted: _Optional[bool] = ..., has_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("topic_id", "queue_id", "least", "next")

@@ -971,7 +971,7 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queues: _Optional[int] = ..., automatic: _Optional[bool] = ..., settings: _Optional[_Union[TopicSettings, _Mapping]] = ...) -> None: ...
 
 class TopicSettings(_message.Message):
-    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
+    __slots__ = ("has_priorities", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
     HAS_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -979,6 +979,9 @@ class TopicSettings(_message.Message):
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     has_priorities: bool
     weighted_priorities: bool
     ttl_ms: int
@@ -986,10 +989,13 @@ class TopicSettings(_message.Message):
     backlog_dead_letters: bool
     archived: int
     archive_wait_ms: int
-    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
+    def __init__(self, has_priorities: _Optional[bool] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms")
+    __slots__ = ("topic", "weighted_priorities", "ttl_ms", "max_backlog", "backlog_dead_letters", "archived", "archive_wait_ms", "check_after_ms", "check_every_ms", "max_checks")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     WEIGHTED_PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -997,6 +1003,9 @@ class AlterTopicRequest(_message.Message):
     BACKLOG_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECK_EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHECKS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     weighted_priorities: bool
     ttl_ms: int
@@ -1004,7 +1013,10 @@ class AlterTopicRequest(_message.Message):
     backlog_dead_letters: bool
     archived: int
     archive_wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ...) -> None: ...
+    check_after_ms: int
+    check_every_ms: int
+    max_checks: int
+    def __init__(self, topic: _Optional[str] = ..., weighted_priorities: _Optional[bool] = ..., ttl_ms: _Optional[int] = ..., max_backlog: _Optional[int] = ..., backlog_dead_letters: _Optional[bool] = ..., archived: _Optional[int] = ..., archive_wait_ms: _Optional[int] = ..., check_after_ms: _Optional[int] = ..., check_every_ms: _Optional[int] = ..., max_checks: _Optional[int] = ...) -> None: ...
 
 class TopicRequest(_message.Message):
     __slots__ = ("topic",)

@@ -36,11 +36,14 @@ from litemq.proto.wire_pb2 import (
     TX_NOT_KNOWN,
     TX_ROLLED_BACK,
     TX_UNDECIDED,
+    AlterTopicRequest,
+    CreateTopicRequest,
     FindRequest,
     FollowRedriveRequest,
     Opcode,
     RedriveAnswer,
     RedriveRequest,
+    TopicSettings,
 )
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
@@ -420,6 +423,31 @@ def test_a_message_says_when_it_wants_to_be_asked_for(kind: Kind, tmp_path: Path
             assert [(await producer.describe(name)).checks for name in (ONE, TWO)] == [1, 0]
             await _pass(broker, clock, 59.8)
             assert [(await producer.describe(name)).checks for name in (ONE, TWO)] == [1, 1]
+
+    _run(main())
+
+
+@KINDS
+def test_a_topic_says_when_its_transactions_are_asked_for(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
+            settings = TopicSettings(check_after_ms=1000, check_every_ms=2000, max_checks=3)
+            request = CreateTopicRequest(topic="bills", queues=1, settings=settings)
+            await producer.channel.ask(Opcode.CREATE_TOPIC, request.SerializeToString())
+            await producer.send_halves(half(ONE, topic="bills") + half(TWO, topic="bills", properties={MAX_CHECKS: "1"}), topic="bills")
+            for seconds, checks in ((0.9, (0, 0)), (0.2, (1, 1)), (1.9, (1, 1)), (0.2, (2, 0)), (2.1, (3, 0)), (2.1, (0, 0))):
+                await _pass(broker, clock, seconds)
+                assert tuple([(await producer.describe(name)).checks for name in (ONE, TWO)]) == checks
+            assert [(await producer.describe(name)).state for name in (ONE, TWO)] == [TX_DEAD, TX_DEAD]
+            wrong = [
+                AlterTopicRequest(topic="bills", check_after_ms=-1),
+                AlterTopicRequest(topic="bills", check_every_ms=86_400_001),
+                AlterTopicRequest(topic="bills", max_checks=1001),
+            ]
+            for bad in wrong:
+                with pytest.raises(InvalidArgumentError):
+                    await producer.channel.ask(Opcode.ALTER_TOPIC, bad.SerializeToString())
 
     _run(main())
 

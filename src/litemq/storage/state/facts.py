@@ -47,6 +47,9 @@ class TopicSettings(NamedTuple):
     weighted_priorities: bool = False  # under leases, each class gets a share; else the higher one first
     archived: int = Archived.NO  # whether retention waits for its archive
     archive_wait_ms: int = 0  # how old what is not archived gets, at least
+    check_after_ms: int = 0  # when producers are asked for a transaction's outcome, first
+    check_every_ms: int = 0  # and then again
+    max_checks: int = 0  # so often at most
 
 
 NO_SETTINGS: Final = TopicSettings()
@@ -66,6 +69,9 @@ class TopicFacts(NamedTuple):
     weighted_priorities: bool = False
     archived: int = Archived.NO
     archive_wait_ms: int = 0
+    check_after_ms: int = 0
+    check_every_ms: int = 0
+    max_checks: int = 0
     created_at: int = 0  # ms
 
     @classmethod
