@@ -67,7 +67,7 @@ def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) 
                 mq.rollback(receipt.transaction_id)
     assert [row.body for row in read(spark, servers.url, subscribe="accounts").collect()] == [b"kept"]
     log = spark.read.format("litemq-log").load(str(servers.data)).where("topic = 'accounts'")
-    assert [(bytes(row.body), row.type) for row in log.select("body", "type").collect()] == [(b"kept", "transaction")]
+    assert [(bytes(row.body), row.type) for row in log.select("body", "type").collect()] == [(b"kept", 2)]
 
 
 def test_more_tasks_have_the_same_rows(spark: SparkSession, url: str) -> None:
