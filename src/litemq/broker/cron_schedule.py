@@ -31,6 +31,7 @@ _DAY: Final = 86_400
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date(9999, 12, 31).toordinal() - _EPOCH
 _PROBE: Final = 7 * _DAY  # no zone changes its clocks twice within this
+_REMEMBERED: Final = 60 * _DAY
 _MOST_CHARS: Final = 255
 _NAMES: Final = ("second", "minute", "hour", "day of month", "month", "day of week")
 _SECOND, _MINUTE, _HOUR, _DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK = range(6)
@@ -75,6 +76,8 @@ class CronSchedule:
     """The times of an expression in a time zone."""
 
     __slots__ = (
+        "_can_be_never",
+        "_clock",
         "_days_of_month",
         "_days_of_week",
         "_either",
@@ -97,6 +100,13 @@ class CronSchedule:
         self._either = not (fields[_DAY_OF_MONTH].is_any or fields[_DAY_OF_WEEK].is_any)
         self._fixed = not (fields[_MINUTE].is_star or fields[_HOUR].is_star)
         self._zone = zone
+        self._clock = None if zone is None else _clock_of(zone)
+        self._can_be_never = not (fields[_DAY_OF_MONTH].is_any or self._either) or bool(self._nth)
+
+    @property
+    def can_be_never(self) -> bool:
+        """Whether it has days that no month may have."""
+        return self._can_be_never
 
     def next(self, after: int) -> int:
         """The first time (ms) later than another; ``NEVER`` where there is none."""
@@ -164,8 +174,10 @@ class CronSchedule:
 
     def _offset(self, second: int) -> int:
         """What the clock shows at a moment, less the moment itself."""
-        offset = datetime.fromtimestamp(second, self._zone).utcoffset()
-        return 0 if offset is None else int(offset.total_seconds())
+        clock = self._clock
+        if clock is None:
+            return 0
+        return clock.offset if clock.begin <= second < clock.end else clock.offset_at(second)
 
     def _as_time_passes(self, after: int) -> int | None:
         limit = after + _YEARS * 366 * _DAY
@@ -207,15 +219,52 @@ class CronSchedule:
 
     def _first_change(self, begin: int, end: int, offset: int) -> int | None:
         """The first moment of begin … end at which the clock has another offset."""
-        while begin < end:
-            until = min(begin + _PROBE, end)
-            if self._offset(until) != offset:
-                while until - begin > 1:
-                    middle = (begin + until) // 2
-                    begin, until = (begin, middle) if self._offset(middle) != offset else (middle, until)
-                return until
-            begin = until
-        return None
+        clock = self._clock
+        if clock is None or (clock.begin <= begin and end < clock.end):
+            return None
+        return _first_change(clock.zone, begin, end, offset)
+
+
+class _Clock:
+    """What a zone's clock shows; the offset that it has lately is remembered, with how long it had it for sure."""
+
+    __slots__ = ("begin", "end", "offset", "zone")
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self.begin = self.end = self.offset = 0
+
+    def offset_at(self, second: int) -> int:
+        """What it shows at a moment, less the moment itself."""
+        offset = _offset(self.zone, second)
+        begin = second - 2 * _DAY
+        if not self.begin <= begin < self.end and _first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
+            end = _first_change(self.zone, second, second + _REMEMBERED, offset) or second + _REMEMBERED
+            self.begin, self.end, self.offset = begin, end, offset
+        return offset
+
+
+@lru_cache(maxsize=1_000)
+def _clock_of(zone: tzinfo) -> _Clock:
+    return _Clock(zone)
+
+
+def _offset(zone: tzinfo, second: int) -> int:
+    offset = datetime.fromtimestamp(second, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _first_change(zone: tzinfo, begin: int, end: int, offset: int) -> int | None:
+    """The first moment of begin … end at which a zone's clock has another offset."""
+    while begin < end:
+        until = min(begin + _PROBE, end)
+        if _offset(zone, until) != offset:
+            while until - begin > 1:
+                middle = (begin + until) // 2
+                begin, until = (begin, middle) if _offset(zone, middle) != offset else (middle, until)
+            return until
+        begin = until
+    return None
 
 
 class _Field(NamedTuple):
@@ -281,7 +330,7 @@ def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
             f"or {', '.join(_ALIASES)}, @every 90s"
         )
     schedule = CronSchedule([_field(place, text) for place, text in enumerate(fields)], zone_of(timezone))
-    if schedule.next(0) == NEVER:
+    if schedule.can_be_never and schedule.next(0) == NEVER:
         raise CronSyntaxError(f"{expression!r} never matches: no month has that day")
     return schedule
 

@@ -34,7 +34,12 @@ class StoredState(NamedTuple):
     """The rows of the database, true for the log up to ``applied``."""
 
     applied: int
-    rows: list[Row]
+    serialized: list[bytes]
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """Made one by one: a million would be too much at once."""
+        return map(Row.FromString, self.serialized)
 
 
 class StateDatabase:
@@ -79,7 +84,7 @@ class StateDatabase:
         applied, count, total = _ACCOUNT.unpack(account[1])
         if count != len(rest) or total != sum(crc for _, _, crc in rest) & _MASK:
             raise CorruptStoreError(str(self._path), 0, f"{len(rest)} rows are not the {count} that were written")
-        return StoredState(applied, [Row.FromString(row) for _, row, _ in rest])
+        return StoredState(applied, [row for _, row, _ in rest])
 
     def commit(self, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
         """Put rows in, take those out that are gone, and put with them the log offset up to which all of it is true now."""

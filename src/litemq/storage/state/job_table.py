@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["JobTable"]
+__all__ = ["JOB_COLUMNS", "JobTable"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -30,6 +30,8 @@ _COLUMNS: Final = np.dtype(
         ("is_watched", np.bool_),
     ]
 )
+JOB_COLUMNS: Final = tuple(_COLUMNS.names or ())
+_NOTHING: Final = tuple(-1 if name == "log_offset" else 0 for name in JOB_COLUMNS)
 _LEAST: Final = 64
 _MOST_HOLES: Final = 1024
 
@@ -61,6 +63,15 @@ class JobTable:
         """One column of all slots."""
         return self.columns[name]
 
+    def values(self, slot: int) -> tuple[Any, ...]:
+        """All columns of a slot, as plain numbers."""
+        found: tuple[Any, ...] = self._columns[slot].item()
+        return found
+
+    def set_values(self, slot: int, values: tuple[int, ...]) -> None:
+        """Set all columns of a slot but the last."""
+        self._columns[slot] = (*values, False)
+
     def slot(self, number: int) -> int | None:
         """The slot of a job's number, if there is one."""
         numbers = self.numbers
@@ -84,7 +95,8 @@ class JobTable:
 
     def put(self, number: int, job_id: str, definition: bytes) -> int:
         """A new job, or another definition for one that is there."""
-        slot = self.slot(number)
+        size = len(self.definitions)
+        slot = None if not size or number > self._numbers[size - 1] else self.slot(number)  # most are new, and the last
         if slot is None:
             slot = self._new_slot(number)
             self.ids[job_id] = slot
@@ -98,8 +110,7 @@ class JobTable:
         if size == self._numbers.size:
             self._resize(2 * size)
         self._numbers[size] = number
-        self._columns[size] = np.zeros((), _COLUMNS)
-        self._columns[size]["log_offset"] = -1
+        self._columns[size] = _NOTHING
         self.definitions.append(b"")
         return size
 
@@ -109,8 +120,7 @@ class JobTable:
         if self._numbers[at] == number:
             return at  # a hole
         self._numbers = np.insert(self.numbers, at, number)
-        self._columns = np.insert(self.columns, at, np.zeros((), _COLUMNS))
-        self._columns[at]["log_offset"] = -1
+        self._columns = np.insert(self.columns, at, np.array(_NOTHING, _COLUMNS))
         self.definitions.insert(at, b"")
         self.ids = {job_id: slot + (slot >= at) for job_id, slot in self.ids.items()}
         self.layout += 1
