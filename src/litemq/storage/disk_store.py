@@ -689,6 +689,7 @@ class DiskStore:
                 self._log.fail(f"a sync failed: {error}")
                 raise
             self.timers.seal(flushed)
+            self._log.cool()
             self._files.projections = self._files.projections._replace(
                 queues_applied=applied,
                 index_applied=self._finder.indexed,
