@@ -13,12 +13,16 @@ from litemq.errors import InvalidArgumentError
 __all__ = [
     "CLOCKS_DIFFER_MS",
     "DEFAULT_PRIORITY",
+    "JOB_PROPERTY",
     "LATEST_TIME_MS",
     "LEAST_DELAY_MS",
     "MAX_NAME_BYTES",
     "MOST_DELAY_MS",
     "PRIORITY_CLASSES",
+    "RETRIES_PROPERTY",
     "SYSTEM_PREFIXES",
+    "TICK_PROPERTY",
+    "TIMEOUT_PROPERTY",
     "Archived",
     "ArchivedChoice",
     "BodyCodec",
@@ -54,6 +58,12 @@ LATEST_TIME_MS: Final = 253_402_300_799_999
 LEAST_DELAY_MS: Final = 10
 MOST_DELAY_MS: Final = 365 * 24 * 3600 * 1000
 CLOCKS_DIFFER_MS: Final = 60_000  # a client's clock from a broker's
+
+# Properties of messages that jobs send: whose they are, for which time, and what a run may take.
+JOB_PROPERTY: Final = "litemq-job"
+TICK_PROPERTY: Final = "litemq-tick"
+TIMEOUT_PROPERTY: Final = "litemq-timeout-ms"
+RETRIES_PROPERTY: Final = "litemq-max-retries"
 
 MAX_NAME_BYTES: Final = 127
 SYSTEM_PREFIXES: Final = ("%", "LITEMQ_SYS_", "RMQ_SYS_")

@@ -1,18 +1,23 @@
-"""Every state that a power cut can leave of timers: each that was promised still waits or was fired, never both, and their files never mislead."""
+"""Every state that a power cut can leave of timers: each that was promised still waits, at the time that was promised last, or was fired or cancelled,
+never two of these, and their files never mislead."""
 
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from litemq.broker.timer_lookup import FoundTimer, TimerLookup, TimerName
 from litemq.clock import FakeClock
 from litemq.format.record import decode_record, encode_record
+from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files import Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.storage.timers.bucket_files import BucketFiles
+from litemq.storage.timers.held import ending_of
 from litemq.types import Record, RecordKind
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
@@ -28,6 +33,16 @@ def _open(folder: Path, disk: Disk) -> DiskStore:
     return DiskStore(folder, CONFIG, FakeClock(), disk=disk, host="here")
 
 
+class _Promise(NamedTuple):
+    """After so many operations of the disk: how many were sent, fired, cancelled and moved."""
+
+    operations: int
+    sent: int
+    fired: int
+    cancelled: int
+    moves: int
+
+
 class _Writer:
     """Writes, and remembers what was promised after how many operations of the disk."""
 
@@ -37,11 +52,13 @@ class _Writer:
         self.topic_id = self.store.create_topic("orders", 1).topic_id
         self.sent: list[str] = []
         self.fired: list[str] = []
-        self.promises: list[tuple[int, int, int]] = [(0, 0, 0)]  # operations, how many were sent, how many fired
+        self.cancelled: list[str] = []
+        self.moves: list[tuple[str, int]] = []
+        self.promises = [_Promise(0, 0, 0, 0, 0)]
 
     def _promise(self) -> None:
         self.store.wait_confirmed(self.store.log_end)
-        self.promises.append((len(self.disk.operations), len(self.sent), len(self.fired)))
+        self.promises.append(_Promise(len(self.disk.operations), len(self.sent), len(self.fired), len(self.cancelled), len(self.moves)))
 
     def hold(self, *dues: int) -> None:
         ids = [f"m-{len(self.sent) + number}" for number in range(len(dues))]
@@ -60,6 +77,25 @@ class _Writer:
         )
         self._promise()
 
+    def _find(self, message_id: str) -> FoundTimer:
+        name = TimerName("orders", message_id)
+        return TimerLookup(self.store).find([name])[name]
+
+    def cancel(self, *message_ids: str) -> None:
+        found = map(self._find, message_ids)
+        ended = [ending_of(self.store.timers, timer.pending, timer.delay_time, timer.size) for timer in found]
+        self.cancelled += message_ids
+        self.store.append_control(Control(timers_ended=TimersEnded(timers=ended, cancelled=True)))
+        self._promise()
+
+    def move(self, message_id: str, due: int) -> None:
+        found = self._find(message_id)
+        before = self.store.timers.due_of(found.pending, found.delay_time)
+        moved = TimerMoved(pending=found.pending, delay_time=found.delay_time, due_before=before, due=NOW + due, size=found.size)
+        self.moves.append((message_id, NOW + due))
+        self.store.append_control(Control(timer_moved=moved))
+        self._promise()
+
     def fill(self) -> None:
         filler = encode_record(Record("orders", bytes(3500), "filler"))
         for _ in range(5):
@@ -72,23 +108,30 @@ def _write(writer: _Writer) -> None:
     writer.store.checkpoint()
     writer.fire(10)
     writer.hold(30, 90_000, 2 * DAY)
+    writer.move("m-3", 6 * DAY)
     writer.store.checkpoint()
+    writer.move("m-6", 7 * DAY)
+    writer.cancel("m-1", "m-2")
     writer.fire(DAY)
     writer.store.checkpoint()
-    writer.hold(5 * DAY)
+    writer.hold(5 * DAY, 5 * DAY)
     writer.fill()
     writer.store.retain(max_bytes=100_000)
+    writer.move("m-3", 2 * DAY)
+    writer.cancel("m-7")
     writer.fire(3 * DAY)
     writer.store.checkpoint()
     writer.hold(6 * DAY)
     writer.store.close()
 
 
-def _found(store: DiskStore) -> tuple[list[str], list[str]]:
-    """What waits, and what was fired and is still there."""
+def _found(store: DiskStore) -> tuple[dict[str, int], list[str]]:
+    """What waits, and until when; and what was fired and is still there."""
     store.load_timers(NOW + 400 * DAY)
     timers = store.timers.take(FAR, FAR, 100)
-    waiting = [decode_record(record).record.message_id for record in store.read_pending(timers)]
+    ids = [decode_record(record).record.message_id for record in store.read_pending(timers)]
+    assert len(set(ids)) == len(ids)
+    waiting = dict(zip(ids, [timer.due for timer in timers], strict=True))
     fired: list[str] = []
     topic = store.state.topic("orders")
     if topic is not None:
@@ -97,7 +140,7 @@ def _found(store: DiskStore) -> tuple[list[str], list[str]]:
         while at < store.state.next.get(key, 0):
             fired.append(decode_record(store.read_queue(key, at, 1)).record.message_id)
             at += 1
-    return sorted(waiting), [name for name in fired if name != "filler"]
+    return waiting, [name for name in fired if name != "filler"]
 
 
 def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +151,8 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     operations = writer.disk.operations
     states = 0
     for until in range(len(operations) + 1):
-        _, sent, fired = max(promise for promise in writer.promises if promise[0] <= until)
+        promise = max(promise for promise in writer.promises if promise.operations <= until)
+        sent, gone = writer.sent[: promise.sent], {*writer.fired, *writer.cancelled}
         for tree in states_after(operations[:until]):
             states += 1
             if states % _ONE_IN:
@@ -117,11 +161,12 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             tree.write_to(tmp_path / "recorded", place)
             store = _open(place, QuickDisk())
             waiting, came = _found(store)
-            assert len(set(waiting)) == len(waiting)
-            assert not set(waiting) & set(writer.fired[:fired])
-            assert not set(waiting) & set(came)
-            assert set(writer.sent[:sent]) - set(writer.fired) <= set(waiting)
-            assert set(writer.sent[:sent]) <= set(waiting) | set(writer.fired)
+            assert not set(waiting) & {*writer.fired[: promise.fired], *writer.cancelled[: promise.cancelled], *came}
+            assert set(sent) - gone <= set(waiting)
+            assert not set(came) & set(writer.cancelled)
+            for number, (name, due) in enumerate(writer.moves[: promise.moves], 1):
+                later = [moved for other, moved in writer.moves[number:] if other == name]
+                assert name not in waiting or waiting[name] in (due, *later)
             assert store.state.delivery.timers.count == len(waiting)
             store.abandon()
             assert not rebuilt  # no power cut damages the files: if they had to be made anew, a sync is missing somewhere

@@ -55,6 +55,21 @@ def test_every_message_is_a_row(spark: SparkSession, url: str) -> None:
     assert one.delay_time is None
 
 
+def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) -> None:
+    """Of transactions that wait, or were rolled back, nothing is seen: neither at the broker nor in the files of its log."""
+    with litemq.Client(servers.url) as mq:
+        mq.admin.create_topic("accounts", queues=2)
+        for body in (b"open", b"kept", b"gone"):
+            receipt = mq.send_transaction("accounts", body, group_id="bank")
+            if body == b"kept":
+                mq.commit(receipt.transaction_id)
+            elif body == b"gone":
+                mq.rollback(receipt.transaction_id)
+    assert [row.body for row in read(spark, servers.url, subscribe="accounts").collect()] == [b"kept"]
+    log = spark.read.format("litemq-log").load(str(servers.data)).where("topic = 'accounts'")
+    assert [(bytes(row.body), row.type) for row in log.select("body", "type").collect()] == [(b"kept", 2)]
+
+
 def test_more_tasks_have_the_same_rows(spark: SparkSession, url: str) -> None:
     frame = read(spark, url, "broker string, queue_id bigint, queue_offset bigint", minPartitions="5", maxRecordsPerPartition="900")
     assert frame.rdd.getNumPartitions() == 7

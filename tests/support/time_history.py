@@ -97,7 +97,7 @@ def time_problems(history: TimeHistory) -> list[str]:
         _timers_not_wanted,
         _timers_early_or_late,
         _ticks_repeated,
-        _ticks_early,
+        _ticks_early_or_late,
         _ticks_missing,
         _halves_visible,
         _transactions_lost,
@@ -161,10 +161,13 @@ def _ticks_repeated(history: TimeHistory) -> Iterator[str]:
             yield f"I9: tick {tick} of job {job} came {times} times"
 
 
-def _ticks_early(history: TimeHistory) -> Iterator[str]:
+def _ticks_early_or_late(history: TimeHistory) -> Iterator[str]:
+    """I9: never early, and late only as long as a broker is away."""
     for job, tick, stored_at in history.tick_log:
         if stored_at < tick:
             yield f"I9: tick {tick} of job {job} came {tick - stored_at} ms early"
+        if stored_at > tick + history.late_within_ms:
+            yield f"I9: tick {tick} of job {job} came {stored_at - tick} ms late"
         if job not in history.jobs:
             yield f"nobody made job {job}"
 

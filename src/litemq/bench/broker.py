@@ -7,15 +7,14 @@ comes from this process, through the public client. Everything shares the machin
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from litemq.bench.bare import bare_sync_p99
 from litemq.bench.clusters import running_cluster
 from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.bench.suite import Figure, at_least, at_most
@@ -54,7 +53,7 @@ def figures(scale: float) -> list[Figure]:
         Figure("consume", "async for, warm, decoded and acknowledged", "msg/s", lambda: _consume(seconds), at_least(150_000)),
         Figure("end_to_end_p99", "from send to async for, steady 10,000 msg/s, level disk", "ms", latency.p99, at_most(3)),
         Figure("end_to_end_p50", "the half of those", "ms", lambda: latency.p50),
-        Figure("bare_sync_p99", "nothing but the disk: 12 KiB written and synced, each millisecond", "ms", lambda: _bare_sync_p99(seconds)),
+        Figure("bare_sync_p99", "nothing but the disk: 12 KiB written and synced, each millisecond", "ms", lambda: bare_sync_p99(seconds)),
     ]
 
 
@@ -118,21 +117,6 @@ class _Latency:
         latency = result.latency_ms or {}
         self.p50 = latency.get(50.0, 0.0)
         return latency.get(99.0, 0.0)
-
-
-def _bare_sync_p99(seconds: float) -> float:
-    """What the disk alone takes, for as much as ten messages of a millisecond."""
-    took: list[float] = []
-    chunk = secrets.token_bytes(12 * _BODY_BYTES)
-    with tempfile.TemporaryFile() as file:
-        os.posix_fallocate(file.fileno(), 0, 64 << 20)
-        until = time.perf_counter() + seconds
-        while (begin := time.perf_counter()) < until:
-            os.pwrite(file.fileno(), chunk, len(took) * len(chunk) % (32 << 20))
-            os.fdatasync(file.fileno())
-            took.append((time.perf_counter() - begin) * 1000)
-            time.sleep(0.001)
-    return sorted(took)[int(len(took) * 0.99)]
 
 
 class _Bare:

@@ -6,6 +6,7 @@ from this process, through the public client. Timers have bodies of 128 bytes, o
 
 from __future__ import annotations
 
+from litemq.bench.bare import bare_sync_p99, plain_loop_ns
 from litemq.bench.jobs import JobsAtScale
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.timers import TimersAtScale
@@ -48,4 +49,11 @@ def figures(scale: float) -> list[Figure]:
             "transactions", "half and commit, one client process, 256 under way, level disk", "tx/s", transactions.rate, at_least(5_000)
         ),
         Figure("transaction_p99", "99 of 100 of those are committed within", "ms", lambda: transactions.p99_ms),
+        Figure("plain_loop", "nothing but Python: one turn of an empty loop", "ns", plain_loop_ns),
+        Figure(
+            "bare_sync_p99",
+            "nothing but the disk: 12 KiB written and synced, each millisecond",
+            "ms",
+            lambda: bare_sync_p99(max(0.3, 8 * scale)),
+        ),
     ]

@@ -38,6 +38,7 @@ _IN_ONE_RECORD: Final = 1_000
 _AT_ONCE: Final = 1_000  # transactions in one answer
 _AGAIN_MS: Final = 1_000  # after a failure
 _MOST_WAIT_MS: Final = 60_000
+_MOST_OF_CALLER: Final = 256  # requests that wait
 _MOST_CHARS: Final = 64  # of a client's name, in a story
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,9 @@ class _Poll:
         self.caller, self.frame, self.group, self.most = caller, frame, group, most
         self.chosen: list[str] = []
         self.expiry: asyncio.TimerHandle | None = None
+
+
+_NOBODY: Final[deque[_Poll]] = deque()
 
 
 class CheckBack:
@@ -75,6 +79,7 @@ class CheckBack:
         self._burials = HalfBurials(store, clock, lookups)
         self._loop = asyncio.get_running_loop()
         self._polls: dict[str, deque[_Poll]] = {}  # by group
+        self._of_caller: dict[Caller, set[_Poll]] = {}
         self._waiting = 0
         self._unasked: dict[str, dict[str, None]] = {}  # by group: what the next who comes is asked for
         # Since a transaction was checked last: who came later and was asked for it, and whether somebody said that it does not know.
@@ -150,15 +155,14 @@ class CheckBack:
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
         """Whoever waits for the longest, and is not asked for too much already."""
-        polls = self._polls.get(group)
-        if not polls:
-            return None
-        poll = polls[0]
-        polls.rotate(-1)
-        if len(poll.chosen) >= poll.most:
-            return None
-        poll.chosen.append(name)
-        return poll
+        polls = self._polls.get(group, _NOBODY)
+        for _ in range(len(polls)):
+            poll = polls[0]
+            polls.rotate(-1)
+            if len(poll.chosen) < poll.most:
+                poll.chosen.append(name)
+                return poll
+        return None
 
     def _forget(self, name: str) -> None:
         self._late.pop(name, None)
@@ -191,6 +195,8 @@ class CheckBack:
         check_name(request.group, "group")
         if self._waiting >= self._limits.max_check_pollers:
             raise OverloadedError(f"{self._waiting} producers wait to be asked (max_check_pollers): come again later", _AGAIN_MS)
+        if len(self._of_caller.get(caller, ())) >= _MOST_OF_CALLER:
+            raise OverloadedError(f"this client waits with {_MOST_OF_CALLER} requests to be asked: one for each group is enough", _AGAIN_MS)
         poll = _Poll(caller, frame, request.group, max(1, min(request.most or _AT_ONCE, _AT_ONCE)))
         unasked = self._unasked.get(request.group)
         names: list[str] = []
@@ -205,6 +211,7 @@ class CheckBack:
             self._in_background(self._ask(poll, names))
             return
         self._polls.setdefault(request.group, deque()).append(poll)
+        self._of_caller.setdefault(caller, set()).add(poll)
         self._waiting += 1
         poll.expiry = self._loop.call_later(min(request.wait_ms, _MOST_WAIT_MS) / 1000, self._expire, poll)
 
@@ -222,6 +229,10 @@ class CheckBack:
         polls.remove(poll)
         if not polls:
             del self._polls[poll.group]
+        of_caller = self._of_caller[poll.caller]
+        of_caller.discard(poll)
+        if not of_caller:
+            del self._of_caller[poll.caller]
         self._waiting -= 1
         if poll.expiry is not None:
             poll.expiry.cancel()
@@ -246,9 +257,8 @@ class CheckBack:
 
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended: it cannot be asked."""
-        for polls in list(self._polls.values()):
-            for poll in [poll for poll in polls if poll.caller is caller]:
-                self._leave(poll)
+        for poll in list(self._of_caller.get(caller, ())):
+            self._leave(poll)
 
     def close(self) -> None:
         """Those who wait are told that there is nothing."""

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from litemq.broker.cron_schedule import NEVER, EverySchedule, Schedule, check_every, cron_schedule, duration_ms
 from litemq.errors import InvalidArgumentError
 from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, RecordLimits
-from litemq.format.record import encode_record
+from litemq.format.record import RecordTemplate
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, CatchUp, Overlap, Record, check_name
+from litemq.types import (
+    DEFAULT_PRIORITY,
+    JOB_PROPERTY,
+    LATEST_TIME_MS,
+    RETRIES_PROPERTY,
+    TICK_PROPERTY,
+    TIMEOUT_PROPERTY,
+    CatchUp,
+    Overlap,
+    check_name,
+)
 
 __all__ = [
     "MAX_JOB_ID",
@@ -28,10 +39,6 @@ __all__ = [
 ]
 
 MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
-JOB_PROPERTY: Final = "litemq-job"
-TICK_PROPERTY: Final = "litemq-tick"
-TIMEOUT_PROPERTY: Final = "litemq-timeout-ms"
-RETRIES_PROPERTY: Final = "litemq-max-retries"
 _DAY_MS: Final = 86_400_000
 _LONGEST_MS: Final = 366 * _DAY_MS
 _MOST_RETRIES: Final = 1_000
@@ -192,24 +199,37 @@ def tick_id(job: JobDefinition, tick: int) -> str:
 
 def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
     """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
-    properties = {each.name: each.value for each in job.properties}
-    properties[JOB_PROPERTY] = job.id
-    if tick or shown_tick:
-        properties[TICK_PROPERTY] = datetime.fromtimestamp((tick or shown_tick) / 1000, UTC).isoformat(timespec="milliseconds")
-    if job.timeout_ms:
-        properties[TIMEOUT_PROPERTY] = str(job.timeout_ms)
-    if job.HasField("max_retries"):
-        properties[RETRIES_PROPERTY] = str(job.max_retries)
-    record = Record(
+    shared = _template(
         job.topic,
-        job.body,
-        message_id,
         tuple(job.tags),
-        (*job.keys, job.id),
-        properties,
-        priority=job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
+        tuple([(each.name, each.value) for each in job.properties]),
+        job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
+        tick or shown_tick,
+        job.timeout_ms,
+        job.max_retries if job.HasField("max_retries") else -1,
+    )
+    return shared.also({JOB_PROPERTY: job.id}).encode(
+        job.body,
+        message_id=message_id,
+        keys=(*job.keys, job.id),
         born_timestamp=now,
         delay_time=tick,
         sharding_key=job.ordering_key,
     )
-    return encode_record(record, limits=_LIMITS)
+
+
+@lru_cache(maxsize=1_000)
+def _template(
+    topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int, tick: int, timeout_ms: int, max_retries: int
+) -> RecordTemplate:
+    """What messages of many jobs share that are due at one moment."""
+    named = dict(properties)
+    if len(named) != len(properties):
+        raise InvalidArgumentError("a property is named twice")
+    if tick:
+        named[TICK_PROPERTY] = datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")
+    if timeout_ms:
+        named[TIMEOUT_PROPERTY] = str(timeout_ms)
+    if max_retries >= 0:
+        named[RETRIES_PROPERTY] = str(max_retries)
+    return RecordTemplate(topic, tags=tags, properties=named, priority=priority, limits=_LIMITS)

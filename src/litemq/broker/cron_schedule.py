@@ -31,6 +31,7 @@ _DAY: Final = 86_400
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _LAST_DAY: Final = date(9999, 12, 31).toordinal() - _EPOCH
 _PROBE: Final = 7 * _DAY  # no zone changes its clocks twice within this
+_REMEMBERED: Final = 60 * _DAY
 _MOST_CHARS: Final = 255
 _NAMES: Final = ("second", "minute", "hour", "day of month", "month", "day of week")
 _SECOND, _MINUTE, _HOUR, _DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK = range(6)
@@ -75,10 +76,16 @@ class CronSchedule:
     """The times of an expression in a time zone."""
 
     __slots__ = (
+        "_asked",
+        "_asked_before",
+        "_can_be_never",
+        "_clock",
         "_days_of_month",
         "_days_of_week",
         "_either",
         "_fixed",
+        "_found",
+        "_found_before",
         "_has_last",
         "_hours",
         "_minutes",
@@ -91,23 +98,39 @@ class CronSchedule:
     def __init__(self, fields: list[_Field], zone: tzinfo | None) -> None:
         """``zone`` is ``None`` for UTC."""
         self._seconds, self._minutes, self._hours = (field.numbers for field in fields[:3])
-        self._days_of_month, self._has_last = frozenset(fields[_DAY_OF_MONTH].numbers), fields[_DAY_OF_MONTH].has_last
-        self._months = frozenset(fields[_MONTH].numbers)
-        self._days_of_week, self._nth = frozenset(fields[_DAY_OF_WEEK].numbers), fields[_DAY_OF_WEEK].nth
+        self._days_of_month, self._has_last = fields[_DAY_OF_MONTH].members, fields[_DAY_OF_MONTH].has_last
+        self._months = fields[_MONTH].members
+        self._days_of_week, self._nth = fields[_DAY_OF_WEEK].members, fields[_DAY_OF_WEEK].nth
         self._either = not (fields[_DAY_OF_MONTH].is_any or fields[_DAY_OF_WEEK].is_any)
         self._fixed = not (fields[_MINUTE].is_star or fields[_HOUR].is_star)
         self._zone = zone
+        self._clock = None if zone is None else _clock_of(zone)
+        # Many jobs have one schedule, and each asks what others asked: for the tick that is due, and for the one behind it.
+        self._asked = self._asked_before = -1
+        self._found = self._found_before = NEVER
+        self._can_be_never = not (fields[_DAY_OF_MONTH].is_any or self._either) or bool(self._nth)
+
+    @property
+    def can_be_never(self) -> bool:
+        """Whether it has days that no month may have."""
+        return self._can_be_never
 
     def next(self, after: int) -> int:
         """The first time (ms) later than another; ``NEVER`` where there is none."""
         second = after // 1000
+        if second == self._asked:
+            return self._found
+        if second == self._asked_before:
+            return self._found_before
         if self._zone is None:
             found = self._local(second)
         elif self._fixed:
             found = self._at_fixed_time(second)
         else:
             found = self._as_time_passes(second)
-        return NEVER if found is None else found * 1000
+        self._asked_before, self._found_before = self._asked, self._found
+        self._asked, self._found = second, NEVER if found is None else found * 1000
+        return self._found
 
     # On a clock that never changes; seconds since 1970 as it shows them ------------------------------------------------------------
 
@@ -164,8 +187,10 @@ class CronSchedule:
 
     def _offset(self, second: int) -> int:
         """What the clock shows at a moment, less the moment itself."""
-        offset = datetime.fromtimestamp(second, self._zone).utcoffset()
-        return 0 if offset is None else int(offset.total_seconds())
+        clock = self._clock
+        if clock is None:
+            return 0
+        return clock.offset if clock.begin <= second < clock.end else clock.offset_at(second)
 
     def _as_time_passes(self, after: int) -> int | None:
         limit = after + _YEARS * 366 * _DAY
@@ -207,21 +232,59 @@ class CronSchedule:
 
     def _first_change(self, begin: int, end: int, offset: int) -> int | None:
         """The first moment of begin … end at which the clock has another offset."""
-        while begin < end:
-            until = min(begin + _PROBE, end)
-            if self._offset(until) != offset:
-                while until - begin > 1:
-                    middle = (begin + until) // 2
-                    begin, until = (begin, middle) if self._offset(middle) != offset else (middle, until)
-                return until
-            begin = until
-        return None
+        clock = self._clock
+        if clock is None or (clock.begin <= begin and end < clock.end):
+            return None
+        return _first_change(clock.zone, begin, end, offset)
+
+
+class _Clock:
+    """What a zone's clock shows; the offset that it has lately is remembered, with how long it had it for sure."""
+
+    __slots__ = ("begin", "end", "offset", "zone")
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self.begin = self.end = self.offset = 0
+
+    def offset_at(self, second: int) -> int:
+        """What it shows at a moment, less the moment itself."""
+        offset = _offset(self.zone, second)
+        begin = second - 2 * _DAY
+        if not self.begin <= begin < self.end and _first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
+            end = _first_change(self.zone, second, second + _REMEMBERED, offset) or second + _REMEMBERED
+            self.begin, self.end, self.offset = begin, end, offset
+        return offset
+
+
+@lru_cache(maxsize=1_000)
+def _clock_of(zone: tzinfo) -> _Clock:
+    return _Clock(zone)
+
+
+def _offset(zone: tzinfo, second: int) -> int:
+    offset = datetime.fromtimestamp(second, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _first_change(zone: tzinfo, begin: int, end: int, offset: int) -> int | None:
+    """The first moment of begin … end at which a zone's clock has another offset."""
+    while begin < end:
+        until = min(begin + _PROBE, end)
+        if _offset(zone, until) != offset:
+            while until - begin > 1:
+                middle = (begin + until) // 2
+                begin, until = (begin, middle) if _offset(zone, middle) != offset else (middle, until)
+            return until
+        begin = until
+    return None
 
 
 class _Field(NamedTuple):
     """What one field of an expression allows."""
 
     numbers: tuple[int, ...]
+    members: frozenset[int]  # the same numbers
     is_any: bool  # it restricts nothing
     is_star: bool  # it begins with one
     has_last: bool = False  # the last day of the month, too
@@ -250,7 +313,7 @@ def _field(place: int, text: str) -> _Field:
     if any(number not in _RANGES[place] for number in numbers) or not (numbers or has_last):
         raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[place]}: choose {_RANGES[place][0]} … {_RANGES[place][-1]}")
     pairs = frozenset((int(day), -1 if str(which) == "l" else int(which)) for day, several in nth.items() for which in several)
-    return _Field(numbers, is_any, text.startswith("*"), has_last, pairs)
+    return _Field(numbers, frozenset(numbers), is_any, text.startswith("*"), has_last, pairs)
 
 
 def _with_sunday(text: str) -> str:
@@ -267,7 +330,7 @@ def _with_sunday(text: str) -> str:
     return ",".join(parts)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=50_000)
 def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
     """The schedule of an expression in a time zone, UTC where none is named. Raises ``CronSyntaxError`` where it can be none."""
     if len(expression) > _MOST_CHARS:
@@ -281,7 +344,7 @@ def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
             f"or {', '.join(_ALIASES)}, @every 90s"
         )
     schedule = CronSchedule([_field(place, text) for place, text in enumerate(fields)], zone_of(timezone))
-    if schedule.next(0) == NEVER:
+    if schedule.can_be_never and schedule.next(0) == NEVER:
         raise CronSyntaxError(f"{expression!r} never matches: no month has that day")
     return schedule
 

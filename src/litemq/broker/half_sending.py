@@ -21,6 +21,7 @@ from litemq.broker.half_room import HalfRoom
 from litemq.broker.parsing import parse
 from litemq.broker.quotas import Quotas
 from litemq.errors import (
+    BacklogFullError,
     InvalidArgumentError,
     LiteMQError,
     RecordFormatError,
@@ -45,7 +46,7 @@ from litemq.types import Durability, is_system_name
 __all__ = ["HalfSending"]
 
 _DISK: Final = int(Durability.DISK)
-_OWN_FAULTS: Final = (RecordFormatError, InvalidArgumentError, UnsupportedFeatureError)
+_OWN_FAULTS: Final = (RecordFormatError, InvalidArgumentError, UnsupportedFeatureError, BacklogFullError)
 _LOG = logging.getLogger(__name__)
 
 
@@ -106,7 +107,11 @@ class HalfSending:
     def _append_all(self) -> None:
         gathered, self._gathered = self._gathered, {}
         for topic_id, requests in gathered.items():
-            self._append_of_topic(topic_id, requests)
+            if self._quotas.is_on:  # whose is used up is a matter of each
+                for request in requests:
+                    self._append_of_topic(topic_id, [request])
+            else:
+                self._append_of_topic(topic_id, requests)
 
     def _append_of_topic(self, topic_id: int, requests: list[_Request]) -> None:
         try:
@@ -117,7 +122,7 @@ class HalfSending:
             else:  # something of somebody's: each is looked at for itself
                 for request in requests:
                     self._append_of_topic(topic_id, [request])
-        except LiteMQError as error:
+        except LiteMQError as error:  # nobody's fault, and so everybody's
             for request in requests:
                 request.caller.refuse(request.frame, error)
         except Exception:  # noqa: BLE001  whoever sent waits for an answer

@@ -38,7 +38,7 @@ class TimerTurn:
     def __init__(self, timers: HeldTimers) -> None:
         self._timers = timers
         self._ended: list[TimerEnded] = []
-        self._others: list[Control] = []
+        self._moved: list[Control] = []
         self.touched: set[int] = set()  # whoever asks for them after that must look again
 
     def due_of(self, found: FoundTimer) -> int:
@@ -54,16 +54,12 @@ class TimerTurn:
         """A message that waits is due at another time."""
         self.touched.add(found.pending)
         moved = TimerMoved(pending=found.pending, delay_time=found.delay_time, due_before=self.due_of(found), due=due, size=found.size)
-        self._others.append(Control(timer_moved=moved))
-
-    def append(self, control: Control) -> None:
-        """A change that has to do with no message alone."""
-        self._others.append(control)
+        self._moved.append(Control(timer_moved=moved))
 
     def controls(self) -> list[Control]:
         """The records that say so: all that are cancelled are one, as far as it holds them."""
         ended = [self._ended[at : at + _ENDED_AT_ONCE] for at in range(0, len(self._ended), _ENDED_AT_ONCE)]
-        return [*(Control(timers_ended=TimersEnded(timers=some, cancelled=True)) for some in ended), *self._others]
+        return [*(Control(timers_ended=TimersEnded(timers=some, cancelled=True)) for some in ended), *self._moved]
 
 
 @dataclass(eq=False)
@@ -121,6 +117,7 @@ class TimerChanges:
         """Do what is wished for; returns those who have to look again."""
         store, timers = self._store, self._store.timers
         loop = asyncio.get_running_loop()
+        granted: list[_Wish] = []
         again: list[_Wish] = []
         with timers.watching() as has_ended:
             names = [name for wish in wishes for name in wish.names]
@@ -137,12 +134,14 @@ class TimerChanges:
                         wish.decide(found, turn)
                     except LiteMQError as error:
                         _fail(wish, error)
+                    else:
+                        granted.append(wish)
                 return turn.controls()
 
             store.change_timers(decide)
         await store.confirmed(store.log_end)
-        for wish in wishes:
-            if wish not in again and not wish.done.done():
+        for wish in granted:
+            if not wish.done.done():
                 wish.done.set_result(None)
         return again
 

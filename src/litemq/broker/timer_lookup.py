@@ -14,7 +14,7 @@ from litemq.types import RecordKind, StoredRecord
 
 __all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "place_of"]
 
-_MOST_COPIES: Final = 256
+_MOST_COPIES: Final = 32  # the latest ones tell: what waits has no copy behind it
 _DELIVERED: Final = (RecordKind.MESSAGE, RecordKind.FIRED, RecordKind.COMMITTED, RecordKind.RETRY, RecordKind.DEAD)
 
 
@@ -35,7 +35,7 @@ class TimerState(IntEnum):
 
 
 class FoundTimer(NamedTuple):
-    """The record that waits, or waited last, and where it stands."""
+    """The record that waits, or waited last, without its body, and where it stands."""
 
     state: TimerState
     stored: StoredRecord | None = None
@@ -73,9 +73,9 @@ class TimerLookup:
         return {name: self._state(name, found, live) for name, found in copies.items()}
 
     def _copies(self, name: TimerName) -> list[StoredRecord]:
-        """Everything with the id, the latest first."""
+        """Everything with the id, the latest first; without bodies, since many are looked up together."""
         found = self._store.find(name.topic, name.message_id, _MOST_COPIES, anywhere=True)
-        return [one for one in found if one.stamp is not None and one.record.message_id == name.message_id]
+        return [one._replace(record=one.record._replace(body=b"")) for one in found if one.record.message_id == name.message_id]
 
     def _live(self, pendings: list[StoredRecord]) -> set[int]:
         """Those that wait, by their places in the log."""
@@ -96,7 +96,8 @@ class TimerLookup:
             return found
         latest = pendings[0] if pendings else None
         if any(one.stamp is not None and one.stamp.kind in _DELIVERED for one in copies):
-            return FoundTimer(TimerState.DELIVERED, latest or copies[-1], -1 if latest is None else place_of(latest))
+            known = latest or copies[-1]
+            return FoundTimer(TimerState.DELIVERED, known, place_of(known))
         return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, place_of(latest))
 
 

@@ -22,7 +22,7 @@ from litemq.storage.timers.entries import Timer
 
 __all__ = ["TimerPages", "facts_of"]
 
-_LOOKED_AT: Final = 2_000  # timers for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 10_000  # timers for one answer: whoever wants more asks again
 _READ_BYTES: Final = 8 << 20  # for one answer
 _MOST_WITH_KEY: Final = 1_000
 _MOST_FACTS: Final = 1_000

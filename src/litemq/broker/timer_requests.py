@@ -15,9 +15,16 @@ from litemq.broker.timer_changes import Found, TimerChanges, TimerTurn
 from litemq.broker.timer_lookup import FoundTimer, TimerName, TimerState
 from litemq.broker.timer_pages import TimerPages
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, TimerEndedError, TimerNotFoundError, TooManyTimerChangesError
-from litemq.format.limits import MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.errors import (
+    InvalidArgumentError,
+    LiteMQError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    TimerEndedError,
+    TimerNotFoundError,
+    TooManyTimerChangesError,
+)
+from litemq.format.limits import MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES
 from litemq.format.timer_batches import MAX_BATCH_ID_BYTES
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TimerBatchCancelled
@@ -39,6 +46,8 @@ from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
 __all__ = ["TimerRequests"]
 
 _MOST_IDS: Final = 1_000  # of one request
+_READ_AGAIN: Final = 3
+_RETRY_AFTER_MS: Final = 100
 
 
 class _Cancelled(IntEnum):
@@ -117,8 +126,8 @@ class TimerRequests:
             batches = self._store.state.delivery.timer_batches
             if not batches.holds(topic, batch_id) and len(batches) >= self._limits.max_cancelled_batches:
                 raise TooManyTimerChangesError(
-                    f"{len(batches)} batches were cancelled within a year, of which this broker remembers no more "
-                    f"(max_cancelled_batches): cancel the messages of {batch_id!r} by their ids"
+                    f"{len(batches)} batches were cancelled within a year, and this broker remembers no more: "
+                    f"cancel the messages of {batch_id!r} by their ids"
                 )
             now = self._clock.wall_ms()
             return [Control(timer_batch_cancelled=TimerBatchCancelled(topic=topic, batch_id=batch_id, before=self._store.log_end, at=now))]
@@ -138,7 +147,7 @@ class TimerRequests:
         def decide(found: Found, turn: TimerTurn) -> None:
             timer, now = found[name], self._clock.wall_ms()
             due = max(request.due, now)  # what is past is due at once
-            self._check_moved(timer, due, now)
+            self._check_moved(name, timer, due, now)
             if due != turn.due_of(timer):
                 turn.move(timer, due)
             facts[:] = [_facts(name, timer, due)]
@@ -150,11 +159,14 @@ class TimerRequests:
 
         self._answer(caller, frame, answer())
 
-    def _check_moved(self, timer: FoundTimer, due: int, now: int) -> None:
+    def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
+        delivery = self._store.state.delivery
         if timer.state is TimerState.UNKNOWN or timer.stored is None:
             raise TimerNotFoundError("no delayed message has this id here: check the topic, and the id with the producer's receipt")
         if timer.state is not TimerState.WAITS:
             raise TimerEndedError(f"the message was {timer.state.name.lower()} before, and cannot be moved: send another one")
+        if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since it was looked up
+            raise TimerEndedError("the message was cancelled with its batch, and cannot be moved: send another one")
         if due > now + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
             raise InvalidArgumentError(f"due={due}: choose a time within 365 days")
         expire_at = timer.stored.record.expire_at
@@ -162,29 +174,35 @@ class TimerRequests:
             raise InvalidArgumentError(
                 f"due={due}: the message's time to live is over by then, at {expire_at}; cancel it, and send it anew with a longer ttl="
             )
-        moved = self._store.state.delivery.moved_timers
+        moved = delivery.moved_timers
         if len(moved) >= self._limits.max_moved_timers and moved.get(timer.pending) is None:
             raise TooManyTimerChangesError(
-                f"{len(moved)} messages wait for another time than they were sent with, and this broker remembers no more "
-                "(max_moved_timers): cancel the message, and send it anew"
+                f"{len(moved)} messages wait for another time than they were sent with, and this broker remembers no more: "
+                "cancel the message, and send it anew"
             )
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerRequest, frame[3])
         name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
+        self._answer(caller, frame, self._described(name))
+
+    async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
         facts: list[TimerFacts] = []
-        records: list[bytes] = []
 
         def decide(found: Found, turn: TimerTurn) -> None:
             timer = found[name]
             facts[:] = [_facts(name, timer, turn.due_of(timer))]
-            records[:] = [] if timer.stored is None else [encode_record(timer.stored.record, timer.stored.stamp, limits=STORED_LIMITS)]
 
-        async def answer() -> tuple[bytes, bytes]:
+        for _ in range(_READ_AGAIN):
             await self._changes.change([name], decide)
-            return TimersAnswer(timers=facts, is_end=True).SerializeToString(), b"".join(records)
-
-        self._answer(caller, frame, answer())
+            record = b""
+            if facts[0].state != TimerState.UNKNOWN:
+                try:
+                    record = await asyncio.get_running_loop().run_in_executor(self._lookups, self._store.read_raw, facts[0].pending)
+                except OffsetOutOfRangeError:
+                    continue  # it was carried on, and its old place is gone
+            return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
+        raise OverloadedError(f"message {name.message_id} moves too often to be read: ask again", _RETRY_AFTER_MS)
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListTimersRequest, frame[3])

@@ -9,9 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
 from litemq.client.consumer import Consumer
+from litemq.client.job_options import CatchUpRule, OverlapRule
 from litemq.client.loop_thread import LoopThread
 from litemq.client.messages import Message
 from litemq.client.middleware import Middleware
+from litemq.client.periodic import PeriodicCall, default_job_id
 from litemq.client.plugins import Plugin, Plugins
 from litemq.client.signals import on_signals
 from litemq.client.subscription import HandlerOptions, Subscription, new_subscription
@@ -42,6 +44,7 @@ class AsyncApp:
         self._subscriptions: list[Subscription] = []
         self._layers: list[Middleware] = []
         self._plugins = Plugins()
+        self._periodic: list[PeriodicCall] = []
 
     @property
     def _client(self) -> AsyncClient:
@@ -113,6 +116,36 @@ class AsyncApp:
 
         return declare if function is None else declare(function)
 
+    def periodic(
+        self,
+        *,
+        cron: str = "",
+        every: float | timedelta | None = None,
+        timezone: str = "",
+        job_id: str = "",
+        overlap: OverlapRule = "allow",
+        catch_up: CatchUpRule = "one",
+        catch_up_window: float | timedelta = 86_400,
+        topic: str = "",
+        group_id: str = _WORKERS,
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[Callable[[], R]], AsyncTask[[], R]]:
+        """``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``: a worker calls the function at these times, once each.
+
+        It is a task like those of ``@mq.task``, and a job sends its calls, which ``run`` creates, or changes to what is said here.
+        """
+
+        def declare(function: Callable[[], R]) -> AsyncTask[[], R]:
+            named = topic or default_topic(function)
+            job = job_id or default_job_id(named)
+            call = PeriodicCall(function, named, group_id, job, cron, every, timezone, overlap, catch_up, catch_up_window)
+            call.check()
+            task: AsyncTask[[], R] = self.task(topic=named, group_id=group_id, **options)(function)
+            self._periodic.append(call)
+            return task
+
+        return declare
+
     def add_middleware(self, middleware: Middleware) -> None:
         """Put another layer around what is sent and handled, inside of those that are there."""
         self._layers.append(middleware)
@@ -142,7 +175,13 @@ class AsyncApp:
             concurrency=concurrency,
             shutdown_timeout=within,
             recycle_after=recycle_after,
+            prepare=self._put_periodic,
         )
+
+    async def _put_periodic(self) -> None:
+        """Whoever runs functions that have a schedule sees to it that their jobs are there."""
+        for each in self._periodic:
+            await each.put(self._client.jobs)
 
     async def run(self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None) -> None:
         """Call the handlers until SIGINT or SIGTERM comes.
@@ -223,6 +262,34 @@ class SyncApp:
             return Task(declare(function), self._thread)
 
         return wrap if function is None else wrap(function)
+
+    def periodic(
+        self,
+        *,
+        cron: str = "",
+        every: float | timedelta | None = None,
+        timezone: str = "",
+        job_id: str = "",
+        overlap: OverlapRule = "allow",
+        catch_up: CatchUpRule = "one",
+        catch_up_window: float | timedelta = 86_400,
+        topic: str = "",
+        group_id: str = _WORKERS,
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[Callable[[], R]], Task[[], R]]:
+        """``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``: a worker calls the function at these times, once each.
+
+        It is a task like those of ``@mq.task``, and a job sends its calls, which ``run`` creates, or changes to what is said here.
+        """
+        when: Any = {"cron": cron, "every": every, "timezone": timezone, "job_id": job_id}
+        rules: Any = {"overlap": overlap, "catch_up": catch_up, "catch_up_window": catch_up_window}
+        declare = self._wrapped.periodic(**when, **rules, topic=topic, group_id=group_id, **options)
+
+        def wrap(function: Callable[[], R]) -> Task[[], R]:
+            _refuse_coroutine(function)
+            return Task(declare(function), self._thread)
+
+        return wrap
 
     def add_middleware(self, middleware: Middleware) -> None:
         """Put another layer around what is sent and handled, inside of those that are there."""

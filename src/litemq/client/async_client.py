@@ -346,6 +346,8 @@ class AsyncClient(AsyncApp):
             if each.has_terms:
                 terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority, each.delay_level)
             properties = in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
+            if type(each.body) is bytes and self._plain and durability is None and not (each.tags or each.keys or properties):
+                return engine.post(topic, each.body, _NO_CODEC, "", (), (), (), each.ordering_key, self._level, terms)
             return self._post(engine, topic, each.body, each.tags, each.keys, properties, each.ordering_key, durability, terms)
         except BufferFullError:
             raise

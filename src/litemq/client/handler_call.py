@@ -10,6 +10,7 @@ from typing import Any, Final
 from litemq.client.handler_threads import HandlerThreads
 from litemq.client.messages import Message
 from litemq.client.middleware import Middleware, around_batches, around_messages
+from litemq.client.run_limits import time_limit_of
 from litemq.client.subscription import Subscription
 from litemq.errors import HandlerTimeoutError
 
@@ -47,9 +48,10 @@ class HandlerCalls:
         """Wait until the handler has returned. Raises what it raises, or that it took too long."""
         work = self._many(messages) if self._one is None else self._one(messages[0])
         loop = asyncio.get_running_loop()
+        limit = time_limit_of(messages, self._limit)
         task: asyncio.Task[None] = loop.create_task(_awaited(work), name=f"litemq: {self._name}")
         try:
-            done, _ = await asyncio.wait({task}, timeout=self._limit)
+            done, _ = await asyncio.wait({task}, timeout=limit)
             if done:
                 if task.cancelled():
                     raise RuntimeError(f"{self._name} cancelled itself: raise another error, or return")
@@ -59,9 +61,7 @@ class HandlerCalls:
             if not task.done():
                 await self._end(task)
             raise
-        error = HandlerTimeoutError(
-            f"{self._name} ran longer than its time limit of {self._limit:g} s: make it quicker, or raise time_limit"
-        )
+        error = HandlerTimeoutError(f"{self._name} ran longer than its time limit of {limit:g} s: make it quicker, or raise time_limit")
         raise error from (None if not task.done() or task.cancelled() else task.exception())
 
     async def _end(self, task: asyncio.Task[None]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from litemq.client.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
 from litemq.client.retry_policy import Retry, RetryPolicy, retry_delay
+from litemq.client.run_limits import retry_of
 from litemq.client.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settlements import Place, Settlements, place_of
 from litemq.client.times import lease_ms
@@ -53,8 +54,8 @@ class OutgoingMessage:
     @property
     def has_terms(self) -> bool:
         """Whether it asks for more than to be stored."""
-        asked = (self.delay, self.deliver_at, self.ttl, self.priority, self.delay_level)
-        return any(each is not None for each in asked)
+        has_due = not (self.delay is None and self.deliver_at is None and self.delay_level is None)
+        return has_due or self.ttl is not None or self.priority is not None
 
 
 class Source(Protocol):
@@ -281,7 +282,7 @@ class Message:
         Its lease is renewed until then. Errors go on, but for ``Retry``.
         """
         handling = self._source.handling
-        return _Processing(self, self._source, Handling(ack_policy or handling.ack_policy, retry or handling.retry))
+        return _Processing(self, self._source, Handling(ack_policy or handling.ack_policy, retry or retry_of(self, handling.retry)))
 
 
 class _Processing(AbstractAsyncContextManager[Message]):

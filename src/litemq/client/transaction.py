@@ -9,12 +9,19 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from litemq.client.config import DurabilityName
-from litemq.client.half_messages import HalfMessages
+from litemq.client.half_messages import Begun, HalfMessages
 from litemq.client.messages import OutgoingMessage, SendReceipt
 from litemq.client.middleware import Publish
 from litemq.client.times import seconds
 from litemq.client.transaction_backend import TransactionBackend, TransactionState
-from litemq.errors import InvalidArgumentError, LiteMQError, TransactionEndedError, TransactionNotFoundError, TransactionRefusedError
+from litemq.errors import (
+    InvalidArgumentError,
+    LiteMQError,
+    SendOutcomeUnknownError,
+    TransactionEndedError,
+    TransactionNotFoundError,
+    TransactionRefusedError,
+)
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS
 
 __all__ = ["OnError", "Transaction", "TransactionReceipt", "check_properties", "end_transaction"]
@@ -55,24 +62,22 @@ class Transaction:
         self._backend = backend
         self._halves = halves
         self._topic = topic
-        self._group_id = group_id
         self._durability = durability
         self._on_error = on_error
         self._properties = properties
         self._through = through
         self._wall_ms = wall_ms
         self._turn = asyncio.Lock()
-        self._id = ""
-        self._broker = ""
-        self._count = 0
+        self._begun = Begun(group_id)
+        self._doubt = ""  # a message of which nobody knows whether it is stored
         self._state = TransactionState.UNDECIDED
 
     @property
     def id(self) -> str:
         """What names it, on any client: write it down with what else is decided, so that whoever is asked for the outcome finds it."""
-        if not self._id:
+        if not self._begun.transaction_id:
             raise InvalidArgumentError("a transaction has its id once its first message is sent: await tx.send(…) first")
-        return self._id
+        return self._begun.transaction_id
 
     @property
     def state(self) -> TransactionState:
@@ -108,28 +113,47 @@ class Transaction:
 
     async def _send(self, topic: str, message: OutgoingMessage) -> SendReceipt:
         async with self._turn:  # the numbers of its messages follow each other
+            begun = self._begun
             if self._state is not TransactionState.UNDECIDED:
-                raise TransactionEndedError(f"transaction {self._id or '(empty)'} is {self._state.value}, and takes no more messages")
-            more = {} if self._count else self._properties
-            self._id, receipt = await self._halves.send(
-                self._id, self._group_id, self._broker, self._count, topic, message, self._durability, more, self._wall_ms()
-            )
-            self._broker = receipt.broker
-            self._count += 1
+                raise TransactionEndedError(
+                    f"transaction {begun.transaction_id or '(empty)'} is {self._state.value}, and takes no more messages"
+                )
+            self._check_whole()
+            more = {} if begun.sent else self._properties
+            half = await self._halves.prepare(begun, topic, message, self._durability, more, self._wall_ms())
+            self._begun = begun._replace(transaction_id=half.transaction_id, broker=half.broker)
+            try:
+                receipt = await self._halves.send(half)
+            except (SendOutcomeUnknownError, asyncio.CancelledError):
+                # Its number is taken, perhaps: another message under it would be lost.
+                self._doubt = half.message_id
+                raise
+            self._begun = self._begun._replace(sent=begun.sent + 1)
             return receipt
+
+    def _check_whole(self) -> None:
+        if self._doubt:
+            raise TransactionRefusedError(
+                f"whether message {self._doubt} of transaction {self._begun.transaction_id} is stored is not known: roll it back, and begin another one"
+            )
 
     async def commit(self) -> None:
         """Let everybody see its messages. Saying it twice does no harm."""
         async with self._turn:
-            if self._count:
-                await end_transaction(self._backend, self._id, TransactionState.COMMITTED, self._count)
+            self._check_whole()
+            if self._begun.sent:
+                await end_transaction(self._backend, self._begun.transaction_id, TransactionState.COMMITTED, self._begun.sent)
             self._state = TransactionState.COMMITTED
 
     async def rollback(self) -> None:
         """Nobody will see its messages."""
         async with self._turn:
-            if self._count:
-                await end_transaction(self._backend, self._id, TransactionState.ROLLED_BACK)
+            try:
+                if self._begun.sent or self._doubt:
+                    await end_transaction(self._backend, self._begun.transaction_id, TransactionState.ROLLED_BACK)
+            except TransactionNotFoundError:
+                if self._begun.sent:
+                    raise  # else nothing of it was ever stored
             self._state = TransactionState.ROLLED_BACK
 
     async def __aenter__(self) -> Self:
@@ -147,7 +171,9 @@ class Transaction:
             async with asyncio.timeout(_ROLLBACK_WITHIN_S):
                 await self.rollback()
         except (LiteMQError, TimeoutError) as failure:
-            error.add_note(f"and transaction {self._id} could not be rolled back: {failure}; its producer group is asked for the outcome")
+            error.add_note(
+                f"and transaction {self._begun.transaction_id} could not be rolled back: {failure}; its producer group is asked for the outcome"
+            )
 
 
 async def end_transaction(backend: TransactionBackend, transaction_id: str, outcome: TransactionState, count: int = 0) -> None:

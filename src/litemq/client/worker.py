@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -37,7 +37,9 @@ class Worker:
         concurrency: int | None,
         shutdown_timeout: float,
         recycle_after: int | None,
+        prepare: Callable[[], Awaitable[None]],
     ) -> None:
+        """``prepare`` is awaited before the first message is taken."""
         self._consume = consume
         self._subscriptions = tuple(subscriptions)
         self._layers = tuple(layers)
@@ -45,6 +47,7 @@ class Worker:
         self._concurrency = concurrency
         self._shutdown_timeout = shutdown_timeout
         self._recycle_after = _MOST_STUCK if recycle_after is None else recycle_after
+        self._prepare = prepare
         self._threads = HandlerThreads()
         self._runners: list[Runner] = []
         self._stopping = asyncio.Event()
@@ -72,6 +75,7 @@ class Worker:
         """Call the handlers. Raises what ended it, if that was not ``stop``."""
         consumers: list[Consumer] = []
         tasks: list[asyncio.Task[None]] = []
+        await self._prepare()
         try:
             for each in self._subscriptions:
                 concurrency = each.concurrency or self._concurrency or each.default_concurrency

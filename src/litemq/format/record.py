@@ -11,7 +11,8 @@ All integers big-endian, strings UTF-8. Everything of fixed size stands first, s
      16      8  commitlog_offset: where this record stands                               broker
      24      8  queue_offset                                                             broker
      32      8  store_timestamp (ms, never falls)                                        broker
-     40      8  origin: log offset of the record's direct predecessor, -1 = none         broker
+     40      8  origin: log offset of the record's direct predecessor, or a job's
+                number (8n + 4), -1 = none                                               broker
      48      4  topic_id: the topic it is placed in                                      broker
      52      4  queue_id                                                                 broker
      56      4  epoch of the writer                                                      broker
@@ -291,8 +292,23 @@ class RecordTemplate:
         # What a plain message adds nothing to.
         self._attributes = self._pack_attributes(MessageType.NORMAL, BodyCodec.NONE, encrypted=False)
         self._lengths, self._middle = self._pack_middle("", "")
+        self._shape = self._shaped()
+
+    def also(self, properties: Mapping[str, str]) -> RecordTemplate:
+        """The same with more properties, whose names are others: for messages that share all but a few words."""
+        other = RecordTemplate.__new__(RecordTemplate)
+        for name in RecordTemplate.__slots__:
+            setattr(other, name, getattr(self, name))
+        whole = self._properties + _encode_properties(properties)
+        if len(whole) > MAX_PROPERTIES_BYTES:
+            raise InvalidArgumentError(f"properties of {len(whole)} bytes: at most {MAX_PROPERTIES_BYTES} are allowed")
+        other._properties = whole  # noqa: SLF001  another of its kind
+        other._shape = other._shaped()  # noqa: SLF001
+        return other
+
+    def _shaped(self) -> bytes:
         fixed = _SENT.pack(0, 0, 0, self._producer_id, 0, self._attributes, 0, self._lengths, 0, len(self._properties), 0)
-        self._shape = b"".join((_UNSTAMPED_HEAD.pack(0, MAGIC, 0), fixed, self._middle, self._properties))
+        return b"".join((_UNSTAMPED_HEAD.pack(0, MAGIC, 0), fixed, self._middle, self._properties))
 
     def _pack_attributes(self, message_type: MessageType, codec: BodyCodec, *, encrypted: bool) -> bytes:
         tag_hash, priority, reliability = self._shared

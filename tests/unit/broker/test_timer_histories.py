@@ -225,4 +225,4 @@ class TimerHistories(RuleBasedStateMachine):
 
 
 TestTimerHistories = TimerHistories.TestCase
-TestTimerHistories.settings = settings(max_examples=150, stateful_step_count=20)
+TestTimerHistories.settings = settings(max_examples=100, stateful_step_count=25)

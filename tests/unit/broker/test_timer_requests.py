@@ -9,6 +9,7 @@ import pytest
 
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
+from litemq.broker.timer_lookup import TimerLookup
 from litemq.clock import FakeClock
 from litemq.errors import (
     CorruptStoreError,
@@ -284,7 +285,7 @@ def test_how_far_a_message_may_be_moved(kind: Kind, tmp_path: Path) -> None:
                 await _move(ann, "m-2", now + 5000)
             await _move(ann, "m-0", now + 365 * DAY)
             await _move(ann, "m-0", now + 300 * DAY)
-            with pytest.raises(TooManyTimerChangesError, match="max_moved_timers"):
+            with pytest.raises(TooManyTimerChangesError, match="send it anew"):
                 await _move(ann, "m-1", now + DAY)
             assert await _cancel(ann, "m-0") == [CANCELLED]
             await _move(ann, "m-1", now + DAY)
@@ -412,6 +413,78 @@ def test_what_is_not_safe_yet_or_damaged_is_not_listed(kind: Kind, tmp_path: Pat
             monkeypatch.setattr(store, "read_raw", reading)
             page = await _page(ann)
             assert ([timer.message_id for timer in page.timers], page.is_end) == (["m-2"], True)
+
+    _run(main())
+
+
+def test_carried_on_while_it_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker("disk", tmp_path, clock=clock) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            store = broker._store
+            assert isinstance(store, DiskStore)
+            await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
+            for _ in range(3):
+                await ann.send(records(1, first=99, body=bytes(3_000_000)))
+            read, places = store.read_raw, list[int]()
+
+            def reading(log_offset: int) -> bytes:
+                places.append(log_offset)
+                if len(places) == 1:
+                    store.retain(max_bytes=1 << 20)
+                return read(log_offset)
+
+            monkeypatch.setattr(store, "read_raw", reading)
+            described = await _describe(ann, "m-0")
+            assert (described.state, described.pending, len(places)) == (1, places[1], 2)
+
+    _run(main())
+
+
+def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker("disk", tmp_path, clock=clock) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            store = broker._store
+            assert isinstance(store, DiskStore)
+            await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
+            for _ in range(3):
+                await ann.send(records(1, first=99, body=bytes(3_000_000)))
+            find, looked = store._finder.find, list[int]()
+
+            def finding(topic: str, key: str, most: int, confirmed: int, *more: Any, **options: Any) -> Any:
+                if not looked:
+                    store.retain(max_bytes=1 << 20)
+                looked.append(confirmed)  # as it was before that
+                return find(topic, key, most, confirmed, *more, **options)
+
+            monkeypatch.setattr(store._finder, "find", finding)
+            assert await _cancel(ann, "m-0") == [CANCELLED]
+
+    _run(main())
+
+
+def test_a_batch_that_is_cancelled_while_a_message_of_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker("disk", tmp_path, clock=clock) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(_of_batch("b", 0, 1, clock.wall_ms() + DAY))
+            loop, find = asyncio.get_running_loop(), TimerLookup.find
+
+            def finding(lookup: TimerLookup, names: Any) -> Any:
+                found = find(lookup, names)
+                asyncio.run_coroutine_threadsafe(_cancel_batch(ann, "b"), loop).result(10)
+                return found
+
+            monkeypatch.setattr(TimerLookup, "find", finding)
+            with pytest.raises(TimerEndedError, match="with its batch"):
+                await _move(ann, "m-0", clock.wall_ms() + 2 * DAY)
 
     _run(main())
 

@@ -26,7 +26,7 @@ def good() -> TimeHistory:
     came = {"plain": 1000, "unknown and stored": 1001, "cancelled too late": 1400, "moved": 3000, "perhaps moved": 3100}
     history.timer_log = [Delivered(name, at) for name, at in came.items()]
     history.jobs = {"all": JobStory(True, [10, 20]), "some": JobStory(False, [10, 20])}
-    history.tick_log = [("all", 10, 10), ("all", 20, 900), ("some", 20, 25)]
+    history.tick_log = [("all", 10, 10), ("all", 20, 500), ("some", 20, 25)]
     history.transactions = {
         "counts": TransactionStory(2, truth=True, decided_at=50),
         "does not": TransactionStory(1, truth=False, decided_at=50),
@@ -68,6 +68,7 @@ def _change(name: str, at: int) -> Callable[[TimeHistory], object]:
         (_change("perhaps moved", 3501), "501 ms late"),
         (lambda history: history.tick_log.append(("some", 20, 30)), "tick 20 of job some came 2 times"),
         (lambda history: history.tick_log.append(("some", 30, 29)), "1 ms early"),
+        (lambda history: history.tick_log.append(("some", 30, 531)), "501 ms late"),
         (lambda history: history.tick_log.append(("other", 30, 30)), "nobody made job other"),
         (lambda history: history.tick_log.pop(1), "tick 20 of job all, which catches up, never came"),
         (lambda history: history.transaction_log.append(("does not", 0)), "does not count"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["JobTable"]
+__all__ = ["JOB_COLUMNS", "JobTable"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -30,6 +30,8 @@ _COLUMNS: Final = np.dtype(
         ("is_watched", np.bool_),
     ]
 )
+JOB_COLUMNS: Final = tuple(_COLUMNS.names or ())
+_NOTHING: Final = tuple(-1 if name == "log_offset" else 0 for name in JOB_COLUMNS)
 _LEAST: Final = 64
 _MOST_HOLES: Final = 1024
 
@@ -39,6 +41,7 @@ class JobTable:
 
     def __init__(self) -> None:
         self.layout = 0  # another number when slots have moved
+        self.bytes = 0  # of all definitions
         self.ids: dict[str, int] = {}
         self.definitions: list[bytes] = []  # empty: a hole
         self._numbers = np.zeros(_LEAST, np.int64)
@@ -60,6 +63,15 @@ class JobTable:
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """One column of all slots."""
         return self.columns[name]
+
+    def values(self, slot: int) -> tuple[Any, ...]:
+        """All columns of a slot, as plain numbers."""
+        found: tuple[Any, ...] = self._columns[slot].item()
+        return found
+
+    def set_values(self, slot: int, values: tuple[int, ...]) -> None:
+        """Set all columns of a slot but the last."""
+        self._columns[slot] = (*values, False)
 
     def slot(self, number: int) -> int | None:
         """The slot of a job's number, if there is one."""
@@ -84,10 +96,12 @@ class JobTable:
 
     def put(self, number: int, job_id: str, definition: bytes) -> int:
         """A new job, or another definition for one that is there."""
-        slot = self.slot(number)
+        size = len(self.definitions)
+        slot = None if not size or number > self._numbers[size - 1] else self.slot(number)  # most are new, and the last
         if slot is None:
             slot = self._new_slot(number)
             self.ids[job_id] = slot
+        self.bytes += len(definition) - len(self.definitions[slot])
         self.definitions[slot] = definition
         return slot
 
@@ -98,8 +112,7 @@ class JobTable:
         if size == self._numbers.size:
             self._resize(2 * size)
         self._numbers[size] = number
-        self._columns[size] = np.zeros((), _COLUMNS)
-        self._columns[size]["log_offset"] = -1
+        self._columns[size] = _NOTHING
         self.definitions.append(b"")
         return size
 
@@ -109,8 +122,7 @@ class JobTable:
         if self._numbers[at] == number:
             return at  # a hole
         self._numbers = np.insert(self.numbers, at, number)
-        self._columns = np.insert(self.columns, at, np.zeros((), _COLUMNS))
-        self._columns[at]["log_offset"] = -1
+        self._columns = np.insert(self.columns, at, np.array(_NOTHING, _COLUMNS))
         self.definitions.insert(at, b"")
         self.ids = {job_id: slot + (slot >= at) for job_id, slot in self.ids.items()}
         self.layout += 1
@@ -124,6 +136,7 @@ class JobTable:
 
     def remove(self, slot: int, job_id: str) -> None:
         """A job is none any more."""
+        self.bytes -= len(self.definitions[slot])
         self.definitions[slot] = b""
         del self.ids[job_id]
         if len(self.definitions) - len(self.ids) > max(_MOST_HOLES, len(self.ids)):
@@ -141,7 +154,7 @@ class JobTable:
     def copy(self) -> JobTable:
         """As it is now."""
         other = JobTable()
-        other.layout = self.layout
+        other.layout, other.bytes = self.layout, self.bytes
         other.ids, other.definitions = dict(self.ids), list(self.definitions)
         other._numbers, other._columns = self._numbers.copy(), self._columns.copy()
         return other

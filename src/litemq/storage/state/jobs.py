@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from litemq.proto.control_pb2 import Control, JobPut, JobRow, Row, TickPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.storage.state.job_table import JobTable
+from litemq.storage.state.job_table import JOB_COLUMNS, JobTable
 from litemq.types import Overlap, RecordKind
 
 if TYPE_CHECKING:
@@ -27,19 +27,7 @@ Longs = npt.NDArray[np.int64]
 
 JOB_NUMBER_BITS: Final = 4  # of an origin's lowest three bits
 _STEP: Final = 8
-_COUNTS: Final = ("sent", "skipped", "missed", "failed")
-_TOLD: Final = (
-    "through",
-    "queued",
-    *_COUNTS,
-    "last_tick",
-    "last_at",
-    "topic_id",
-    "queue_id",
-    "queue_offset",
-    "log_offset",
-    "retry_topic_id",
-)
+_TOLD: Final = JOB_COLUMNS[:-1]  # the last one follows from the definition
 _MOST: Final = 0xFFFFFFFF
 
 
@@ -95,11 +83,8 @@ class Jobs:
 
     def row_at(self, slot: int) -> JobRow:
         """All that is known of a job."""
-        row = self.table.columns[slot]
-        told = JobRow(number=int(self.table.numbers[slot]), definition=self.table.definitions[slot])
-        for name in _TOLD:
-            setattr(told, name, int(row[name]))
-        return told
+        told = dict(zip(_TOLD, self.table.values(slot), strict=False))
+        return JobRow(number=int(self.table.numbers[slot]), definition=self.table.definitions[slot], **told)
 
     # Changing -----------------------------------------------------------------------------------------------------------------
 
@@ -256,8 +241,7 @@ class Jobs:
         told = row.job
         definition = JobDefinition.FromString(told.definition)
         slot = self.table.put(told.number, definition.id, told.definition)
-        for name in _TOLD:
-            self.table.columns[slot][name] = getattr(told, name)
+        self.table.set_values(slot, tuple(getattr(told, name) for name in _TOLD))
         self._watch(slot, definition)
         return True
 

@@ -51,13 +51,12 @@ class StateKeeper:
 
     def follow(self, state: State, applied: int, *, anew: bool) -> Changes:
         """Begin with a state that is true up to ``applied``; ``anew`` if it did not come from the database. What changes comes in the answer."""
-        rows = [(row_key(row), row) for row in state.rows()]
-        self._topics = {row.topic.topic_id: row for _, row in rows if row.HasField("topic")}
+        self._topics = {topic_id: Row(topic=facts.told()) for topic_id, facts in state.topics.items()}
         self.applied = applied
         if anew:
             self._database.close()
             self._database = StateDatabase.anew(self._path)
-            self._database.commit(applied, rows)
+            self._database.commit(applied, ((row_key(row), row) for row in state.rows()))
         self.stored = None
         before = read_topics(self._topics_path)
         self._broker_name = self._broker_name or (before.broker if before is not None else "")

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,6 +39,7 @@ from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries
 __all__ = ["BucketFiles"]
 
 Longs = npt.NDArray[np.int64]
+Place = tuple[int, int]  # among timers: a due time and a log offset
 
 _MAGIC: Final = 0x4C4D5154
 _HEAD: Final = struct.Struct(">IIqqq")
@@ -172,26 +174,42 @@ class BucketFiles:
         bucket = self._buckets.get(minute)
         return _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
 
-    def read_with(self, minute: int) -> tuple[int, Entries]:
-        """The entries of one minute and of all others in the same file, and the minute behind those."""
-        bucket = self._with(minute)
-        return self.behind(minute), _NO_ENTRIES if bucket is None else self._read(bucket, 0, bucket.entries)
-
     def behind(self, minute: int) -> int:
         """The minute behind those that are in one file with a minute."""
         bucket = self._with(minute)
         return minute + 1 if bucket is None else bucket.minute + bucket.minutes
 
     def read_of(self, minute: int, pendings: Longs) -> Entries:
-        """What the file of a minute says of some timers. All of it is read and verified, but never held at once."""
-        bucket = self._with(minute)
-        if bucket is None:
-            return _NO_ENTRIES
+        """What the file of a minute says of some timers, in order of their places. All of it is read and verified, but never held at once."""
         found = [_NO_ENTRIES]
-        for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
-            some = self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first))
-            found.append(some[np.isin(some["pending"], pendings)])
+        for some in self._in_parts(minute):
+            there = some["pending"].astype(np.int64)
+            places = np.minimum(np.searchsorted(pendings, there), pendings.size - 1)
+            found.append(some[pendings[places] == there])
         return np.concatenate(found)
+
+    def first_of(self, minute: int, after: Place, until: int, most: int) -> tuple[Entries, bool]:
+        """Of the timers that began to wait in the file of a minute, those with the least due times behind a place and before ``until``; and whether
+        there are more."""
+        found, last = _NO_ENTRIES, until - 1  # nothing that is due later is among the first
+        are_more = False
+        for some in self._in_parts(minute):
+            dues = some["due"].astype(np.int64)
+            chosen = (dues >= after[0]) & (dues <= last) & (some["size"] > 0)
+            chosen[chosen] = (dues[chosen] > after[0]) | (some["pending"][chosen] > after[1])
+            found = np.concatenate((found, some[chosen]))
+            if found.size > most:
+                dues = found["due"].astype(np.int64)
+                last, are_more = int(np.partition(dues, most - 1)[most - 1]), True
+                found = found[dues <= last]
+                found = found[np.lexsort((found["pending"], found["due"]))[:most]]
+        return found, are_more
+
+    def _in_parts(self, minute: int) -> Iterator[Entries]:
+        bucket = self._with(minute)
+        if bucket is not None:
+            for first in range(0, bucket.entries, _SPLIT_AT_ONCE):
+                yield self._read(bucket, first, min(_SPLIT_AT_ONCE, bucket.entries - first))
 
     def _with(self, minute: int) -> _Bucket | None:
         day = minute // DAY_MINUTES

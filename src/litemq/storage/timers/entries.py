@@ -6,7 +6,7 @@ An entry (32 bytes, big-endian)::
      0      8  due (ms)
      8      8  pending: log offset of the record that waits
     16      8  cause: log offset of the record that says so; at the beginning the pending one itself
-    24      4  size of the pending record; 0: it waits no longer. The highest bit: it is due at another time than the record says
+    24      4  size of the pending record; 0: it waits no longer. The highest bit: see moved.py
     28      4  crc32c over bytes 0 … 28
 """
 
@@ -20,12 +20,11 @@ import numpy.typing as npt
 
 from litemq.format.crc import crc32c_of_rows
 
-__all__ = ["DAY_MINUTES", "ENTRY", "MINUTE_MS", "MOVED", "Entries", "Timer", "are_whole", "entries_of", "live_timers"]
+__all__ = ["DAY_MINUTES", "ENTRY", "MINUTE_MS", "Entries", "Timer", "are_whole", "entries_of", "live_timers"]
 
 ENTRY: Final = np.dtype([("due", ">i8"), ("pending", ">i8"), ("cause", ">i8"), ("size", ">u4"), ("crc", ">u4")])
 _CRC_AT: Final = 28
 
-MOVED: Final = 1 << 31  # in a size
 MINUTE_MS: Final = 60_000
 DAY_MINUTES: Final = 1440
 
@@ -64,9 +63,9 @@ def _crcs(entries: Entries) -> npt.NDArray[np.uint32]:
 def live_timers(entries: Entries) -> Entries:
     """Those that still wait, in the order of timers: what was said last of each counts.
 
-    Who moves a timer says two things of it at once, that it ends at one time and begins at another: that it waits counts.
+    Who moves a timer says two things of it at once, that it ends at one time and begins at another, in this order, which stays.
     """
-    order = np.lexsort((entries["size"] > 0, entries["cause"], entries["pending"]))
+    order = np.lexsort((entries["cause"], entries["pending"]))
     pending = entries["pending"][order]
     last = order[np.append(pending[1:] != pending[:-1], np.True_)] if order.size else order
     live = entries[last[entries["size"][last] > 0]]

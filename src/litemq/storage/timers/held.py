@@ -7,7 +7,7 @@ the log. Minutes move from the files into memory as they come near, always the n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,13 +20,14 @@ from litemq.storage.appending import Placed
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.timers import TimersBegun, TimersFired, is_timer
-from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.entries import MINUTE_MS, MOVED, Entries, Timer, entries_of, live_timers
+from litemq.storage.timers.bucket_files import BucketFiles, Place
+from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
+from litemq.storage.timers.moved import MOVED, true_timers
 from litemq.storage.timers.near import NearTimers
-from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
+from litemq.storage.timers.unwritten import DUE, PENDING, Rows, UnwrittenRows
 from litemq.types import RecordKind
 
-__all__ = ["HeldTimers", "ending_of"]
+__all__ = ["EndedSince", "HeldTimers", "ending_of"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -34,6 +35,21 @@ _FOREVER: Final = 1 << 62
 _MOST_NEAR: Final = 500_000  # when so many are in memory, the next minute waits until they have been fired
 
 _APART_BEFORE_MS: Final = 6 * 3_600_000  # taking a day apart may take a while, and nobody must wait for it
+
+
+class EndedSince:
+    """Which timers have ended since somebody began to watch: at their place in the log, not those that were moved to another time."""
+
+    def __init__(self, is_moved: Callable[[int], bool]) -> None:
+        self.places: set[int] = set()
+        self._is_moved = is_moved
+
+    def __call__(self, pending: int) -> bool:
+        return pending in self.places and not self._is_moved(pending)
+
+    def forget(self, pendings: Iterable[int]) -> None:
+        """Nobody will ask for these any more: of millions that are carried on, only those count that are still to be."""
+        self.places.difference_update(pendings)
 
 
 class HeldTimers:
@@ -116,8 +132,6 @@ class HeldTimers:
         with self._lock:
             self._moved[told.pending] = told.due
             self._end(told.due_before, told.pending, log_offset)
-            if told.due_before != told.delay_time:
-                self._note(told.delay_time, told.pending, log_offset, 0)
             self._begin(told.due, told.pending, log_offset, told.size, MOVED)
 
     def know_moved(self, moved: Iterable[tuple[int, Moved]], since: int) -> None:
@@ -217,14 +231,14 @@ class HeldTimers:
         with self._lock:
             new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
         entries = np.concatenate((stored, entries_of(new)))
-        live = _true(live_timers(entries), moved)
+        live = true_timers(live_timers(entries), moved)
         with self._lock:
             since = self._unwritten.between(minute, minute + 1)[len(new) :]
             said_since = np.isin(live["pending"], since[:, PENDING])
             self._near.load(live[~said_since] if said_since.any() else live, (minute + 1) * MINUTE_MS)
             if len(since):
                 said_before = entries[np.isin(entries["pending"], since[:, PENDING])]
-                late = _true(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
+                late = true_timers(live_timers(np.concatenate((said_before, entries_of(since)))), self._moved)
                 for timer in map(Timer, *(late[name].tolist() for name in Timer._fields)):
                     self._near.begin(timer)
             if not (live.size or new.size or since.size):
@@ -307,33 +321,26 @@ class HeldTimers:
         if self._files is None:
             with self._lock:
                 return np.array([timer.pending for timer in self._near.all()], np.int64)
+        pendings = np.sort(pendings)
         stored = self._files.read_of(minute, pendings)
         with self._lock:
             new, moved = self._unwritten.between(minute, behind), self._moved.copy()
         new = new[np.isin(new[:, PENDING], pendings)]
-        return _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
-
-    def ended_meanwhile(self, delay_times: Iterable[int]) -> set[int]:
-        """The timers whose records have some delay times and that ended since the last writing behind, by their places in the log."""
-        minutes = np.unique(np.fromiter(delay_times, np.int64) // MINUTE_MS)
-        with self._lock:
-            rows = self._unwritten.all()
-            ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
-            return set(ended[:, PENDING].tolist()) - self._moved.keys()
+        return true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
 
     @contextmanager
-    def watching(self) -> Iterator[Callable[[int], bool]]:
+    def watching(self) -> Iterator[EndedSince]:
         """While somebody looks things up that take a while: says whether a timer has ended since, at its place in the log."""
-        watch: set[int] = set()
+        ended = EndedSince(lambda pending: pending in self._moved)
         with self._lock:
-            self._watches.append(watch)
+            self._watches.append(ended.places)
         try:
-            yield lambda pending: pending in watch and pending not in self._moved
+            yield ended
         finally:
             with self._lock:
-                self._watches = [other for other in self._watches if other is not watch]
+                self._watches = [other for other in self._watches if other is not ended.places]
 
-    def page(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+    def page(self, after: Place, until: int, most: int) -> list[Timer]:
         """Up to ``most`` timers that wait, in order, behind a due time and a place and due before ``until`` (ms).
 
         It may read much from the files; nobody loads or writes behind meanwhile.
@@ -344,34 +351,33 @@ class HeldTimers:
         found: list[Timer] = []
         minute = self._next_minute(max(0, after[0]) // MINUTE_MS)
         while minute is not None and minute * MINUTE_MS < until and len(found) < most:
-            behind, stored = self._files.read_with(minute)
-            with self._lock:
-                new, moved = self._unwritten.between(minute, behind), self._moved.copy()
-            live = _true(live_timers(np.concatenate((stored, entries_of(new)))), moved)
-            dues = live["due"].astype(np.int64)
-            live = live[(dues < until) & ((dues > after[0]) | ((dues == after[0]) & (live["pending"] > after[1])))]
-            columns = [live[name][: most - len(found)].tolist() for name in Timer._fields]
-            found += map(Timer, *columns)
-            minute = self._next_minute(behind)
+            some, reached = self._page_of_file(self._files, minute, after, until, most - len(found))
+            found += some
+            if reached is None:
+                minute = self._next_minute(self._files.behind(minute))
+            else:
+                after = reached
         return found
+
+    def _page_of_file(self, files: BucketFiles, minute: int, after: Place, until: int, most: int) -> tuple[list[Timer], Place | None]:
+        """The first that wait in the file of a minute, and how far it was looked at; nothing: to its end.
+
+        Files may be large, and are in no order: first those are found that may come next, and then what became of them.
+        """
+        first, are_more = files.first_of(minute, after, until, most)
+        with self._lock:
+            new, moved = self._unwritten.between(minute, files.behind(minute)), self._moved.copy()
+        pendings = np.unique(np.concatenate((first["pending"].astype(np.int64), new[:, PENDING])))
+        stored = files.read_of(minute, pendings) if pendings.size else first
+        live = true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)
+        last = (int(first["due"][-1]), int(first["pending"][-1])) if are_more else (until, -1)
+        timers = [timer for timer in map(Timer, *(live[name].tolist() for name in Timer._fields)) if after < timer[:2] <= last]
+        if len(timers) > most:
+            return timers[:most], timers[most - 1][:2]
+        return timers, last if are_more else None
 
 
 def ending_of(timers: HeldTimers, pending: int, delay_time: int, size: int) -> TimerEnded:
     """What is said of a timer that waits and will not fire."""
     due = timers.due_of(pending, delay_time)
     return TimerEnded(pending=pending, due=delay_time, size=size, moved_due=due if due != delay_time else 0)
-
-
-def _true(live: Entries, moved: Mapping[int, int]) -> Entries:
-    """Without those that wait elsewhere, or whose end was not said here: of all that wait it is known where they were moved to."""
-    asked = (live["size"] & MOVED) > 0
-    if moved:
-        asked |= np.isin(live["pending"], np.fromiter(moved, np.int64, len(moved)))
-    if not asked.any():
-        return live
-    kept = ~asked
-    for number in np.flatnonzero(asked).tolist():
-        kept[number] = moved.get(int(live["pending"][number])) == int(live["due"][number])
-    live = live[kept]
-    live["size"] &= MOVED - 1
-    return live

@@ -70,7 +70,7 @@ def test_a_row_that_is_gone_is_taken_out(tmp_path: Path) -> None:
     database.commit(200, [(row_key(row), row) for row in gone])
     stored = database.load()
     assert stored is not None
-    assert stored.rows == rows[:10]
+    assert list(stored.rows) == rows[:10]
     database.close()
 
 

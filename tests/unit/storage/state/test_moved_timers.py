@@ -1,12 +1,14 @@
 """Due times that were changed, and batches that were cancelled: known again from rows, and from records, whatever came between."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
-from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.rows import is_gone, row_key
+from litemq.storage.state.timers import TimersFired
 from litemq.types import MOST_DELAY_MS, RecordKind
 
 NOW = 1_700_000_000_000
@@ -20,13 +22,17 @@ def _placed(kind: RecordKind, log_offset: int, origin: int, consume_count: int =
     return PlacedRecord(log_offset, kind, origin, 16, 0, 0, consume_count, 1, 208, NOW)
 
 
+def _fired(pending: int) -> TimersFired:
+    return TimersFired(*(np.array([value], np.int64) for value in (80, pending, 1, 208)))
+
+
 def test_known_until_it_fires_ends_or_is_carried_on() -> None:
     delivery = Delivery()
     for pending in (8, 16, 24, 32):
         delivery.apply(_moved(pending, 100 + pending))
     delivery.apply(_moved(8, 500))
     assert delivery.moved_timers.get(8) == Moved(500, 200)
-    delivery.place(_placed(RecordKind.FIRED, 80, 16))
+    delivery.place(_fired(16))
     delivery.place(_placed(RecordKind.PENDING, 88, 24))
     delivery.place(_placed(RecordKind.PENDING, 96, 8, consume_count=1))  # kept for another try: no timer
     delivery.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=32), TimerEnded(pending=999)])))
@@ -69,9 +75,10 @@ changes = st.one_of(
         st.integers(1, 99),
         st.integers(0, 900),
     ),
+    st.builds(_fired, st.sampled_from([0, 8, 16, 48])),
     st.builds(
         _placed,
-        st.sampled_from([RecordKind.FIRED, RecordKind.PENDING]),
+        st.just(RecordKind.PENDING),
         st.integers(6, 9).map(lambda n: 8 * n),
         st.sampled_from([-1, 0, 8, 16, 48]),
     ),
@@ -79,7 +86,7 @@ changes = st.one_of(
 
 
 @given(st.lists(changes, max_size=30), st.integers(0, 30))
-def test_rows_and_the_rest_of_the_records_tell_the_same(steps: list[Control | PlacedRecord], cut: int) -> None:
+def test_rows_and_the_rest_of_the_records_tell_the_same(steps: list[Control | PlacedEvent], cut: int) -> None:
     """Replay gives the identical parts; rows that were touched are all that changed."""
     whole, rows = Delivery(), dict[bytes, Row]()
     part = Delivery()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from litemq.errors import CorruptStoreError
@@ -37,10 +38,26 @@ def test_entries_are_by_day_and_then_by_minute(tmp_path: Path) -> None:
     late = _rows(5 * DAY_MS + 1, first=80)
     files.write(entries_of(late))
     assert files.read(5 * DAY_MINUTES).tolist() == entries_of(rows[:1] + late).tolist()
-    behind, found = files.read_with(7 * DAY_MINUTES + 9)
-    assert (behind, found.size) == (8 * DAY_MINUTES, 1)
-    behind, found = files.read_with(6 * DAY_MINUTES)
-    assert (behind, found.size) == (6 * DAY_MINUTES + 1, 0)
+    assert (files.behind(7 * DAY_MINUTES + 9), files.behind(6 * DAY_MINUTES)) == (8 * DAY_MINUTES, 6 * DAY_MINUTES + 1)
+    assert files.read_of(7 * DAY_MINUTES + 9, np.array([8, 16])).tolist() == entries_of(rows[2:]).tolist()
+    assert files.read_of(7 * DAY_MINUTES, np.array([0, 24])).size == 0
+    assert files.read_of(6 * DAY_MINUTES, np.array([16])).size == 0
+
+
+def test_the_first_of_a_file_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litemq.storage.timers.bucket_files._SPLIT_AT_ONCE", 3)
+    files = BucketFiles(DISK, tmp_path)
+    rows = _rows(*(DAY_MS + due for due in (7, 3, 9, 3, 1, 8, 2)))
+    files.write(entries_of([*rows, (DAY_MS, 0, 80, 0)]))
+
+    def dues(after: tuple[int, int], until: int, most: int) -> tuple[list[int], bool]:
+        first, are_more = files.first_of(DAY_MINUTES, after, until, most)
+        return sorted((first["due"] - DAY_MS).tolist()), are_more
+
+    assert dues((0, -1), 3 * DAY_MS, 3) == ([1, 2, 3], True)
+    assert dues((0, -1), 3 * DAY_MS, 9) == ([1, 2, 3, 3, 7, 8, 9], False)
+    assert dues((DAY_MS + 3, 8), DAY_MS + 9, 9) == ([3, 7, 8], False)
+    assert dues((0, -1), DAY_MS, 9) == ([], False)
 
 
 def test_only_what_was_sealed_counts(tmp_path: Path) -> None:

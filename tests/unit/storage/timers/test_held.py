@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.files import DISK
-from litemq.storage.state.delivery import PlacedRecord
+from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import MovedTimers
+from litemq.storage.state.timers import TimersFired
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer
 from litemq.storage.timers.held import HeldTimers, ending_of
@@ -80,9 +81,13 @@ def test_those_that_still_wait_are_told(tmp_path: Path) -> None:
     for timer in timers:
         held.begin(*timer)
     held.write_behind(16)
-    held.end(timers[1].due, timers[1].pending, 32)
+    with held.watching() as has_ended:
+        held.end(timers[1].due, timers[1].pending, 32)
+        held.write_behind(64)
+        assert [has_ended(timer.pending) for timer in timers] == [False, True, False, False]
+        has_ended.forget([timers[1].pending])
+        assert not has_ended(timers[1].pending)
     assert _live(held, timers) == {timers[0], timers[2], timers[3]}
-    assert held.ended_meanwhile(timer.due for timer in timers) == {8}
 
 
 STEPS = st.lists(
@@ -149,12 +154,16 @@ def test_as_a_dictionary_would(steps: list[tuple[str, int]]) -> None:
         assert held.take(FAR, FAR, 1000) == sorted(waiting.values())
 
 
+def _fired(delay_time: int, pending: int, log_offset: int) -> TimersFired:
+    return TimersFired(*(np.array([value], np.int64) for value in (log_offset, pending, delay_time, 8)))
+
+
 class _Log:
     """What records say, to timers and to the part of the state that knows the moved ones; and a plain dictionary of what must be."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.said: list[PlacedRecord | Control] = []
+        self.said: list[PlacedEvent | Control] = []
         self.moved = MovedTimers()
         self.held = _held(directory)
         self.waiting: dict[int, tuple[int, int]] = {}  # by pending: due time, and that of the record
@@ -164,14 +173,19 @@ class _Log:
     def end(self) -> int:
         return 8 * len(self.said)
 
-    def say(self, event: PlacedRecord | Control) -> None:
+    def say(self, event: PlacedEvent | Control) -> None:
         at = self.end
         self.said.append(event)
         self._tell(self.held, event, at)
-        self.moved.apply(event) if isinstance(event, Control) else self.moved.place(event)
+        if isinstance(event, Control):
+            self.moved.apply(event)
+        elif isinstance(event, TimersFired):
+            self.moved.fired(event)
+        elif isinstance(event, PlacedRecord):
+            self.moved.place(event)
 
     @staticmethod
-    def _tell(held: HeldTimers, event: PlacedRecord | Control, at: int) -> None:
+    def _tell(held: HeldTimers, event: PlacedEvent | Control, at: int) -> None:
         if isinstance(event, Control):
             held.apply(event, at)
         else:
@@ -191,7 +205,7 @@ class _Log:
 
     def fire(self, pending: int) -> None:
         _, home = self.waiting.pop(pending)
-        self.place(RecordKind.FIRED, home, pending)
+        self.say(_fired(home, pending, self.end))
 
     def move(self, pending: int, due: int) -> None:
         before, home = self.waiting[pending]
@@ -297,16 +311,20 @@ def test_carried_on_after_the_files_were_sealed_it_keeps_its_moved_time(tmp_path
 
 @pytest.mark.parametrize("ending", ["fire", "cancel", "carry", "move", "move again"])
 @pytest.mark.parametrize("sealed", ["before the carrying", "behind the carrying"])
-def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str) -> None:
-    """Neither at the time that its record says, nor at the one that it was moved to, on other days, though the files know only part of it."""
+@pytest.mark.parametrize("crashes", ["only at the end", "before it ends, too"])
+@pytest.mark.parametrize("due", [10, 90, 51])
+def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending: str, sealed: str, crashes: str, due: int) -> None:
+    """Neither at the time that its record says, nor at the one that it was moved to, though the files know only part of it."""
     log = _Log(tmp_path)
     log.begin(50 * HOUR)
-    log.move(0, 90 * HOUR)
+    log.move(0, due * HOUR)
     if sealed == "before the carrying":
         log.seal()
     log.carry(0)
     if sealed == "behind the carrying":
         log.seal()
+    if crashes == "before it ends, too":
+        log.crash(lose_files=False)
     match ending:
         case "fire":
             log.fire(16)
@@ -321,6 +339,8 @@ def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending:
             log.move(16, 130 * HOUR)
             log.move(16, 50 * HOUR)
             log.move(16, 130 * HOUR)
+            log.fire(16)
+    log.check()
     log.crash(lose_files=False)
     log.check()
     log.crash(lose_files=True)
@@ -368,6 +388,6 @@ def test_watching_tells_what_has_ended_since() -> None:
         held.end(50, 8, 32)
         held.apply(Control(timer_moved=TimerMoved(pending=16, delay_time=50, due_before=50, due=60, size=8)), 40)
         assert [has_ended(pending) for pending in (0, 8, 16)] == [False, True, False]
-        held.place(PlacedRecord(48, RecordKind.FIRED, 16, 1, 0, 0, 0, 50, 8, 0))
+        held.place(_fired(50, 16, 48))
         assert has_ended(16)
     assert held.page((0, -1), FAR, 9) == []

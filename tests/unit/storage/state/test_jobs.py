@@ -1,0 +1,132 @@
+"""Jobs as the log tells them: the same records give the same state, wherever a snapshot stands."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut, TickPassed, TicksPassed, TryFailed
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.jobs import TicksPlaced, first_job_number, is_job_number
+from litemq.storage.state.rows import is_gone, row_key
+from litemq.types import Overlap, RecordKind
+
+NUMBERS = [100 * each + 4 for each in range(6)]
+Change = Control | PlacedEvent
+
+
+def _put(number: int, **fields: int) -> Control:
+    overlap = Overlap.SKIP if number % 200 == 4 else Overlap.ALLOW
+    definition = JobDefinition(id=f"j{number}", topic="t", group="g", overlap=overlap, body=b"x" * (fields.get("through", 0) % 5))
+    return Control(jobs_put=JobsPut(jobs=[JobPut(number=number, definition=definition.SerializeToString(), **fields)]))
+
+
+def _ticks(at: int, *ticks: tuple[int, int]) -> TicksPlaced:
+    numbers, times = (np.array(column, np.int64) for column in zip(*ticks, strict=True))
+    places = np.arange(len(ticks))
+    return TicksPlaced(numbers, times, places + 16, places, places + at, places * 8 + at * 8, np.full(len(ticks), at))
+
+
+def _placed(kind: RecordKind, at: int, origin: int, count: int = 0, job_id: str = "", topic_id: int = 30) -> PlacedRecord:
+    told = {"litemq-group": "g"} if kind is RecordKind.DEAD else {}
+    return PlacedRecord(at * 8, kind, origin, topic_id, 1, at, count, 0, 100, at, properties=told, message_id=job_id and f"{job_id}@5")
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[Change]:
+    history: list[Change] = []
+    number = st.sampled_from(NUMBERS)
+    for at in range(100, 100 + draw(st.integers(0, 16))):
+        time = draw(st.integers(1, 30))
+        origin = (at - draw(st.integers(1, 4))) * 8
+        match draw(st.integers(0, 9)):
+            case 0 | 1:
+                history.append(_put(draw(number), through=draw(st.sampled_from([0, time])), skipped=draw(st.integers(0, 2))))
+            case 2:
+                history.append(Control(jobs_deleted=JobsDeleted(numbers=draw(st.lists(number, max_size=2)))))
+            case 3:
+                passed = TickPassed(number=draw(number), through=time, missed=1, queued=draw(st.sampled_from([0, -1, time])))
+                history.append(Control(ticks_passed=TicksPassed(jobs=[passed])))
+            case 4:
+                failed = TryFailed(group=draw(st.sampled_from(["g", "h"])), predecessor=origin, retry_topic_id=30)
+                history.append(Control(try_failed=failed))
+            case 5:
+                history.append(_placed(draw(st.sampled_from([RecordKind.RETRY, RecordKind.PENDING])), at, origin, 1))
+            case 6:
+                history.append(_placed(RecordKind.DEAD, at, origin, job_id=f"j{draw(number)}"))
+            case _:
+                ticks = draw(st.lists(st.tuples(number, st.sampled_from([0, time, time + 1])), min_size=1, max_size=4))
+                history.append(_ticks(at, *ticks))
+    return history
+
+
+def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
+    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
+
+
+def _rows(delivery: Delivery) -> list[bytes]:
+    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
+
+
+@settings(deadline=None)
+@given(_histories(), st.integers(0, 16))
+def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
+    whole = Delivery()
+    for change in history[:cut]:
+        _take(whole, change)
+    loaded = Delivery()
+    for row in reversed(list(whole.rows())):  # in any order
+        assert loaded.put(row)
+    copied, before = whole.copy(), _rows(whole)
+    assert _rows(loaded) == before
+    kept = {row_key(row): row for row in whole.rows()}
+    for change in history[cut:]:
+        for touch in _take(whole, change):
+            row = whole.row(touch)
+            kept[row_key(row)] = row
+        _take(loaded, change)
+        assert _rows(loaded) == _rows(whole)
+        assert {key: row for key, row in kept.items() if not is_gone(row)} == {row_key(row): row for row in whole.rows()}
+    assert _rows(copied) == before
+
+
+def test_counts_and_places_of_ticks() -> None:
+    delivery = Delivery()
+    jobs = delivery.jobs
+    for number in NUMBERS[:2]:
+        delivery.apply(_put(number, through=10))
+    assert [jobs.may_send(NUMBERS[0], tick) for tick in (0, 10, 11)] == [True, False, True]
+    delivery.place(_ticks(100, (NUMBERS[0], 20), (NUMBERS[1], 15), (NUMBERS[0], 25), (NUMBERS[0], 0), (999, 5)))
+    first, second = (jobs.row_at(slot) for slot in jobs.table.live())
+    assert (first.sent, first.through, first.last_tick, first.queue_offset) == (3, 25, 25, 103)
+    assert (second.sent, second.through, second.log_offset) == (1, 15, 808)
+    delivery.apply(Control(ticks_passed=TicksPassed(jobs=[TickPassed(number=NUMBERS[0], through=40, skipped=1, queued=35)])))
+    assert [jobs.may_send(NUMBERS[0], tick) for tick in (35, 36, 40, 41)] == [True, False, False, True]
+    delivery.place(_ticks(110, (NUMBERS[0], 35)))
+    assert (jobs.row_at(0).queued, jobs.row_at(0).through, jobs.may_send(NUMBERS[0], 35)) == (0, 40, False)
+
+
+def test_a_letter_that_is_carried_on_is_no_second_death() -> None:
+    delivery = Delivery()
+    delivery.apply(_put(NUMBERS[1]))
+    delivery.place(_placed(RecordKind.DEAD, 100, 8, job_id=f"j{NUMBERS[1]}"))
+    delivery.place(_placed(RecordKind.DEAD, 101, 800, job_id=f"j{NUMBERS[1]}"))
+    assert delivery.jobs.row_at(0).failed == 1
+
+
+def test_holes_are_closed() -> None:
+    delivery = Delivery()
+    jobs = delivery.jobs
+    numbers = list(first_job_number(800, 5000))
+    assert all(map(is_job_number, numbers))
+    assert not any(map(is_job_number, range(0, 80, 8)))
+    delivery.apply(Control(jobs_put=JobsPut(jobs=[_put(number).jobs_put.jobs[0] for number in numbers])))
+    delivery.apply(Control(jobs_deleted=JobsDeleted(numbers=numbers[::2] + numbers[1:1001:2])))
+    assert len(jobs) == 2000
+    assert len(jobs.table.definitions) < 4100
+    assert jobs.table.layout == 1
+    for number in numbers[1001::2]:
+        slot = jobs.table.slot(number)
+        assert slot is not None
+        assert jobs.definition(slot).id == f"j{number}"
+        assert jobs.slot_of(f"j{number}") == slot
