@@ -28,7 +28,9 @@ SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50,
 class JobBench:
     """A store, what sends its ticks, and what changes its jobs; made on the event loop."""
 
-    def __init__(self, clock: Clock, directory: Path | None = None, *, disk: Disk = DISK, max_jobs: int = 1000) -> None:
+    def __init__(
+        self, clock: Clock, directory: Path | None = None, *, disk: Disk = DISK, max_jobs: int = 1000, max_bytes: int = 1 << 30
+    ) -> None:
         self.clock = clock
         self.store = MemoryStore(clock) if directory is None else DiskStore(directory, SMALL, clock, disk=disk, host="here")
         self.topic_id = self.store.create_topic("reports", 2).topic_id
@@ -36,7 +38,7 @@ class JobBench:
         self.alarms = Alarms(clock)
         self.grown: list[QueueKey] = []
         self.cron = Cron(self.store, clock, self.alarms, lambda keys, _end: self.grown.extend(keys))
-        self.changes = JobChanges(self.store, clock, self.cron, max_jobs)
+        self.changes = JobChanges(self.store, clock, self.cron, max_jobs, max_bytes)
 
     async def put(self, job_id: str = "j", how: PutHow = PutHow.CREATE, **fields: Any) -> JobOutcome:
         """Put one job."""

@@ -68,6 +68,7 @@ class BrokerLimits:
 
     # Jobs: each is some hundred bytes of memory, and its body.
     max_jobs: int = 5_000_000
+    max_job_bytes: int = 2 << 30  # of all together
 
     # Transactions that their producer does not decide: it is asked, for the first time after a while, then again and again, so often at most.
     check_after_ms: int = 60_000

@@ -94,9 +94,9 @@ class CronSchedule:
     def __init__(self, fields: list[_Field], zone: tzinfo | None) -> None:
         """``zone`` is ``None`` for UTC."""
         self._seconds, self._minutes, self._hours = (field.numbers for field in fields[:3])
-        self._days_of_month, self._has_last = frozenset(fields[_DAY_OF_MONTH].numbers), fields[_DAY_OF_MONTH].has_last
-        self._months = frozenset(fields[_MONTH].numbers)
-        self._days_of_week, self._nth = frozenset(fields[_DAY_OF_WEEK].numbers), fields[_DAY_OF_WEEK].nth
+        self._days_of_month, self._has_last = fields[_DAY_OF_MONTH].members, fields[_DAY_OF_MONTH].has_last
+        self._months = fields[_MONTH].members
+        self._days_of_week, self._nth = fields[_DAY_OF_WEEK].members, fields[_DAY_OF_WEEK].nth
         self._either = not (fields[_DAY_OF_MONTH].is_any or fields[_DAY_OF_WEEK].is_any)
         self._fixed = not (fields[_MINUTE].is_star or fields[_HOUR].is_star)
         self._zone = zone
@@ -271,6 +271,7 @@ class _Field(NamedTuple):
     """What one field of an expression allows."""
 
     numbers: tuple[int, ...]
+    members: frozenset[int]  # the same numbers
     is_any: bool  # it restricts nothing
     is_star: bool  # it begins with one
     has_last: bool = False  # the last day of the month, too
@@ -299,7 +300,7 @@ def _field(place: int, text: str) -> _Field:
     if any(number not in _RANGES[place] for number in numbers) or not (numbers or has_last):
         raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[place]}: choose {_RANGES[place][0]} … {_RANGES[place][-1]}")
     pairs = frozenset((int(day), -1 if str(which) == "l" else int(which)) for day, several in nth.items() for which in several)
-    return _Field(numbers, is_any, text.startswith("*"), has_last, pairs)
+    return _Field(numbers, frozenset(numbers), is_any, text.startswith("*"), has_last, pairs)
 
 
 def _with_sunday(text: str) -> str:
@@ -316,7 +317,7 @@ def _with_sunday(text: str) -> str:
     return ",".join(parts)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=50_000)
 def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
     """The schedule of an expression in a time zone, UTC where none is named. Raises ``CronSyntaxError`` where it can be none."""
     if len(expression) > _MOST_CHARS:

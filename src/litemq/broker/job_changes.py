@@ -36,11 +36,12 @@ class PutHow(IntEnum):
 class JobChanges:
     """On the event loop; each change is told to ``cron``."""
 
-    def __init__(self, store: Store, clock: Clock, cron: Cron, max_jobs: int) -> None:
+    def __init__(self, store: Store, clock: Clock, cron: Cron, max_jobs: int, max_bytes: int) -> None:
         self._store = store
         self._clock = clock
         self._cron = cron
         self._max_jobs = max_jobs
+        self._max_bytes = max_bytes
         self._jobs = store.state.delivery.jobs
 
     async def put(self, told: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
@@ -97,6 +98,11 @@ class JobChanges:
                 raise _not_found(job.id)
             if len(self._jobs) + new >= self._max_jobs:
                 raise OverloadedError(f"{self._max_jobs} jobs are here already (max_jobs): delete some", _RETRY_AFTER_MS)
+            if self._jobs.table.bytes > self._max_bytes:
+                raise OverloadedError(
+                    f"jobs of {self._max_bytes} bytes are here already (max_job_bytes): delete some, or make their bodies smaller",
+                    _RETRY_AFTER_MS,
+                )
             return JobPut(definition=job.SerializeToString(deterministic=True), through=now)
         before = self._jobs.definition(slot)
         if how is not PutHow.CHANGE:

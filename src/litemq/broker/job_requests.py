@@ -42,7 +42,7 @@ __all__ = ["JobRequests"]
 
 _MOST_JOBS: Final = 2_000  # of one request
 _MOST_BYTES: Final = 4 << 20
-_LOOKED_AT: Final = 20_000  # jobs for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 5_000  # jobs for one answer: whoever wants more asks again
 _MOST_RUNS: Final = 100
 _TRIGGER: Final = re.compile(r"[a-z0-9]{1,14}", re.ASCII)
 
@@ -63,7 +63,7 @@ class JobRequests:
         self._store = store
         self._jobs = store.state.delivery.jobs
         self._cron = cron
-        self._changes = JobChanges(store, clock, cron, limits.max_jobs)
+        self._changes = JobChanges(store, clock, cron, limits.max_jobs, limits.max_job_bytes)
         self._messages = JobMessages(store, clock, lookups, grown)
         self._in_background = in_background
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {

@@ -14,7 +14,7 @@ from litemq.client.serializers import Serializers
 from litemq.client.terms import due_of
 from litemq.client.timer_backend import CancelOutcome, ScheduledState, TimerCursor, TimerFact, TimerSelection
 from litemq.client.times import to_ms
-from litemq.errors import InvalidArgumentError, TimerEndedError, TimerNotFoundError
+from litemq.errors import InvalidArgumentError, NoRouteError, TimerEndedError, TimerNotFoundError
 from litemq.types import check_name
 
 __all__ = ["Timers"]
@@ -51,12 +51,15 @@ class Timers:
             for told in await asyncio.gather(*(self._timers.cancel(broker, topic, some) for broker in brokers)):
                 for message_id, outcome in zip(some, told, strict=True):
                     outcomes[message_id] = min(outcomes[message_id], outcome, key=_OUTCOMES.index)
+        if CancelOutcome.UNKNOWN in outcomes.values():
+            await self._check_all_asked("which may have what the others do not know; all else is cancelled")
         return outcomes
 
     async def cancel_batch(self, topic: str, batch_id: str) -> None:
         """Cancel everything that waits now of a batch, however much that is. What is sent with the same ``batch_id`` afterwards is delivered."""
         brokers = await self._brokers(topic)
         await asyncio.gather(*(self._timers.cancel_batch(broker, topic, batch_id) for broker in brokers))
+        await self._check_all_asked(f"and may have messages of batch {batch_id!r}; those of the others are cancelled")
 
     async def reschedule(
         self, topic: str, message_id: str, *, delay: float | timedelta | None = None, deliver_at: datetime | None = None
@@ -77,6 +80,8 @@ class Timers:
                 continue
             except TimerEndedError as error:
                 ended = error
+        if ended is None:
+            await self._check_all_asked(f"which may have message {message_id!r}")
         raise ended or TimerNotFoundError(
             f"no delayed message of {topic!r} has the id {message_id!r}: check it with the producer's receipt"
         )
@@ -89,6 +94,7 @@ class Timers:
             if told is not None:
                 found.append((broker, *told))
         if not found:
+            await self._check_all_asked(f"which may have message {message_id!r}")
             return None
         broker, fact, record = min(found, key=lambda each: _STATES.index(each[1].state))
         return whole_message(broker, topic, fact, record, self._serializers, self._config.max_body_bytes)
@@ -130,6 +136,12 @@ class Timers:
             after, is_end = page.cursor, page.is_end
             for fact in page.facts:
                 yield ScheduledMessage(broker, topic, fact)
+
+    async def _check_all_asked(self, why: str) -> None:
+        """Nobody says that a message is not known, or cancelled, because the broker that has it is gone for a while."""
+        silent = [broker.name for broker in await self._backend.brokers() if not broker.alive]
+        if silent:
+            raise NoRouteError(f"broker {', '.join(silent)} cannot be asked, {why}: ask again when it is back")
 
     async def _brokers(self, topic: str) -> Sequence[str]:
         return await self._timers.brokers(check_name(topic))

@@ -11,7 +11,8 @@ All integers big-endian, strings UTF-8. Everything of fixed size stands first, s
      16      8  commitlog_offset: where this record stands                               broker
      24      8  queue_offset                                                             broker
      32      8  store_timestamp (ms, never falls)                                        broker
-     40      8  origin: log offset of the record's direct predecessor, -1 = none         broker
+     40      8  origin: log offset of the record's direct predecessor, or a job's
+                number (8n + 4), -1 = none                                               broker
      48      4  topic_id: the topic it is placed in                                      broker
      52      4  queue_id                                                                 broker
      56      4  epoch of the writer                                                      broker

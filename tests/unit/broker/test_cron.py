@@ -306,6 +306,16 @@ async def test_creating_changing_and_deleting() -> None:
     bench.close()
 
 
+@on_loop
+async def test_all_bodies_together_are_bounded() -> None:
+    bench = JobBench(_clock(), max_bytes=500)
+    assert (await bench.put(body=bytes(600))).done == "created"
+    assert (await bench.put("k")).code == OverloadedError.code
+    bench.changes.delete(["j"])
+    assert (await bench.put("k")).done == "created"
+    bench.close()
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -13,7 +13,8 @@ YEAR_MS = 365 * 24 * 3600 * 1000
 
 
 def _terms(**asked: Any) -> Terms:
-    return terms_of(NOW, asked.get("delay"), asked.get("deliver_at"), asked.get("ttl"), asked.get("priority"))
+    words = ("delay", "deliver_at", "ttl", "priority", "delay_level")
+    return terms_of(NOW, *(asked.get(word) for word in words))
 
 
 def _moment(ms: int) -> datetime:
@@ -30,6 +31,8 @@ def test_what_is_asked_for() -> None:
     assert _terms(deliver_at=_moment(NOW - 5000)) == PLAIN
     assert _terms(ttl=5).expire_at == NOW + 5000
     assert _terms(ttl=5, delay=10) == Terms(NOW + 10_000, NOW + 15_000)  # worth something from when it can be received
+    levels = [(_terms(delay_level=level).delay_time - NOW) // 1000 for level in range(1, 19)]
+    assert levels == [1, 5, 10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200]
     assert (_terms(priority=0).priority, _terms(priority=255).priority) == (0, 255)
 
 
@@ -42,6 +45,11 @@ def test_what_is_asked_for() -> None:
         ({"delay": True}, "seconds"),
         ({"delay": float("nan")}, "seconds"),
         ({"delay": 1, "deliver_at": _moment(NOW)}, "choose one"),
+        ({"delay": 1, "delay_level": 1}, "choose one"),
+        ({"delay_level": 1, "deliver_at": _moment(NOW)}, "choose one"),
+        ({"delay_level": 0}, "1 … 18"),
+        ({"delay_level": 19}, "1 … 18"),
+        ({"delay_level": "3"}, "1 … 18"),
         ({"deliver_at": _moment(NOW + YEAR_MS + 1000)}, "365 days"),
         ({"deliver_at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001
         ({"deliver_at": "tomorrow"}, "datetime"),

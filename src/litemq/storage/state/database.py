@@ -70,21 +70,30 @@ class StateDatabase:
     def load(self) -> StoredState | None:
         """Everything in it, ``None`` if nothing was ever committed. Raises ``CorruptStoreError`` unless every row is as it was written."""
         try:
-            stored = self._connection.execute("SELECT key, row, crc FROM rows ORDER BY key").fetchall()
+            return self._load()
         except _UNREADABLE as error:
             raise CorruptStoreError(str(self._path), 0, f"SQLite cannot read it: {error}") from error
-        if not stored:
-            return None
-        for key, row, crc in stored:
+
+    def _load(self) -> StoredState | None:
+        account: bytes | None = None
+        rows: list[bytes] = []
+        total = 0
+        for number, (key, row, crc) in enumerate(self._connection.execute("SELECT key, row, crc FROM rows ORDER BY key")):
             if not (isinstance(key, bytes) and isinstance(row, bytes) and crc == crc32c(row, crc32c(key))):
                 raise CorruptStoreError(str(self._path), 0, f"the checksum of row {key!r} does not fit")
-        account, rest = stored[0], stored[1:]
-        if account[0] != b"" or len(account[1]) != _ACCOUNT.size:
-            raise CorruptStoreError(str(self._path), 0, "the account of the rows is missing")
-        applied, count, total = _ACCOUNT.unpack(account[1])
-        if count != len(rest) or total != sum(crc for _, _, crc in rest) & _MASK:
-            raise CorruptStoreError(str(self._path), 0, f"{len(rest)} rows are not the {count} that were written")
-        return StoredState(applied, [row for _, row, _ in rest])
+            if number:
+                rows.append(row)
+                total += crc
+            elif key == b"" and len(row) == _ACCOUNT.size:
+                account = row
+            else:
+                raise CorruptStoreError(str(self._path), 0, "the account of the rows is missing")
+        if account is None:
+            return None
+        applied, count, expected = _ACCOUNT.unpack(account)
+        if count != len(rows) or expected != total & _MASK:
+            raise CorruptStoreError(str(self._path), 0, f"{len(rows)} rows are not the {count} that were written")
+        return StoredState(applied, rows)
 
     def commit(self, applied: int, rows: Iterable[tuple[bytes, Row]]) -> None:
         """Put rows in, take those out that are gone, and put with them the log offset up to which all of it is true now."""

@@ -41,6 +41,7 @@ class JobTable:
 
     def __init__(self) -> None:
         self.layout = 0  # another number when slots have moved
+        self.bytes = 0  # of all definitions
         self.ids: dict[str, int] = {}
         self.definitions: list[bytes] = []  # empty: a hole
         self._numbers = np.zeros(_LEAST, np.int64)
@@ -100,6 +101,7 @@ class JobTable:
         if slot is None:
             slot = self._new_slot(number)
             self.ids[job_id] = slot
+        self.bytes += len(definition) - len(self.definitions[slot])
         self.definitions[slot] = definition
         return slot
 
@@ -134,6 +136,7 @@ class JobTable:
 
     def remove(self, slot: int, job_id: str) -> None:
         """A job is none any more."""
+        self.bytes -= len(self.definitions[slot])
         self.definitions[slot] = b""
         del self.ids[job_id]
         if len(self.definitions) - len(self.ids) > max(_MOST_HOLES, len(self.ids)):
@@ -151,7 +154,7 @@ class JobTable:
     def copy(self) -> JobTable:
         """As it is now."""
         other = JobTable()
-        other.layout = self.layout
+        other.layout, other.bytes = self.layout, self.bytes
         other.ids, other.definitions = dict(self.ids), list(self.definitions)
         other._numbers, other._columns = self._numbers.copy(), self._columns.copy()
         return other
