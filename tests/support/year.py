@@ -134,8 +134,9 @@ class SimulatedYear:
 
     async def _ring(self) -> None:
         self._alarms.ring_due()
-        while self._timers._task is not None:
-            await asyncio.wait((self._timers._task,))
+        while (working := self._timers._task or self._timers._loading) is not None:
+            await asyncio.wait((working,))
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -199,16 +199,16 @@ def tick_id(job: JobDefinition, tick: int) -> str:
 
 def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
     """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
-    own = {JOB_PROPERTY: job.id}
-    if tick or shown_tick:
-        own[TICK_PROPERTY] = _iso(tick or shown_tick)
-    if job.timeout_ms:
-        own[TIMEOUT_PROPERTY] = str(job.timeout_ms)
-    if job.HasField("max_retries"):
-        own[RETRIES_PROPERTY] = str(job.max_retries)
-    properties = tuple((each.name, each.value) for each in job.properties)
-    shared = _template(job.topic, tuple(job.tags), properties, job.priority if job.HasField("priority") else DEFAULT_PRIORITY)
-    return shared.also(own).encode(
+    shared = _template(
+        job.topic,
+        tuple(job.tags),
+        tuple([(each.name, each.value) for each in job.properties]),
+        job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
+        tick or shown_tick,
+        job.timeout_ms,
+        job.max_retries if job.HasField("max_retries") else -1,
+    )
+    return shared.also({JOB_PROPERTY: job.id}).encode(
         job.body,
         message_id=message_id,
         keys=(*job.keys, job.id),
@@ -219,13 +219,17 @@ def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_
 
 
 @lru_cache(maxsize=1_000)
-def _template(topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int) -> RecordTemplate:
-    """What messages of many jobs share."""
-    if len(dict(properties)) != len(properties):
+def _template(
+    topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int, tick: int, timeout_ms: int, max_retries: int
+) -> RecordTemplate:
+    """What messages of many jobs share that are due at one moment."""
+    named = dict(properties)
+    if len(named) != len(properties):
         raise InvalidArgumentError("a property is named twice")
-    return RecordTemplate(topic, tags=tags, properties=dict(properties), priority=priority, limits=_LIMITS)
-
-
-@lru_cache(maxsize=100)
-def _iso(tick: int) -> str:
-    return datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")
+    if tick:
+        named[TICK_PROPERTY] = datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")
+    if timeout_ms:
+        named[TIMEOUT_PROPERTY] = str(timeout_ms)
+    if max_retries >= 0:
+        named[RETRIES_PROPERTY] = str(max_retries)
+    return RecordTemplate(topic, tags=tags, properties=named, priority=priority, limits=_LIMITS)

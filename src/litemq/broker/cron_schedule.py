@@ -76,12 +76,16 @@ class CronSchedule:
     """The times of an expression in a time zone."""
 
     __slots__ = (
+        "_asked",
+        "_asked_before",
         "_can_be_never",
         "_clock",
         "_days_of_month",
         "_days_of_week",
         "_either",
         "_fixed",
+        "_found",
+        "_found_before",
         "_has_last",
         "_hours",
         "_minutes",
@@ -101,6 +105,9 @@ class CronSchedule:
         self._fixed = not (fields[_MINUTE].is_star or fields[_HOUR].is_star)
         self._zone = zone
         self._clock = None if zone is None else _clock_of(zone)
+        # Many jobs have one schedule, and each asks what others asked: for the tick that is due, and for the one behind it.
+        self._asked = self._asked_before = -1
+        self._found = self._found_before = NEVER
         self._can_be_never = not (fields[_DAY_OF_MONTH].is_any or self._either) or bool(self._nth)
 
     @property
@@ -111,13 +118,19 @@ class CronSchedule:
     def next(self, after: int) -> int:
         """The first time (ms) later than another; ``NEVER`` where there is none."""
         second = after // 1000
+        if second == self._asked:
+            return self._found
+        if second == self._asked_before:
+            return self._found_before
         if self._zone is None:
             found = self._local(second)
         elif self._fixed:
             found = self._at_fixed_time(second)
         else:
             found = self._as_time_passes(second)
-        return NEVER if found is None else found * 1000
+        self._asked_before, self._found_before = self._asked, self._found
+        self._asked, self._found = second, NEVER if found is None else found * 1000
+        return self._found
 
     # On a clock that never changes; seconds since 1970 as it shows them ------------------------------------------------------------
 

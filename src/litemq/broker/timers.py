@@ -10,6 +10,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from litemq.broker.alarms import Alarms
@@ -31,6 +32,7 @@ _AT_ONCE: Final = 1024  # timers fired in one append; then others have their tur
 _BYTES_AT_ONCE: Final = 4 << 20
 _NEAR_MS: Final = 60_000  # what is due within this time is in memory
 _LOAD_MS: Final = 120_000
+_NEVER: Final = 1 << 60
 _AGAIN_MS: Final = 1000  # after a failure
 _QUEUE_ID: Final = struct.Struct(">I")
 _QUEUE_ID_AT: Final = 52
@@ -53,6 +55,8 @@ class Timers:
         self._set_for: int | None = None
         self._closed = False
         self._said = ""
+        self._loading: asyncio.Future[None] | None = None
+        self._load_after = 0
         self._ring([])
 
     def held(self) -> None:
@@ -74,7 +78,7 @@ class Timers:
             now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
             while not self._closed:
                 near_end = self._store.timers.near_end
-                await self._load()
+                await self._load(now)
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
                 if timers:
                     fired += await self._fire(timers)
@@ -101,28 +105,47 @@ class Timers:
             self._said = ""
         except LiteMQError as error:
             again_ms = _AGAIN_MS
-            if str(error) != self._said and not self._closed:  # once, not every second
-                self._said = str(error)
-                _LOG.warning("timers were not fired: %s; it is tried again", error)
+            self._complain(error)
         finally:
             self._task = None
             if not self._closed:
                 self._set_next(again_ms)
 
+    def _complain(self, error: BaseException) -> None:
+        if str(error) != self._said and not self._closed:  # once, not every second
+            self._said = str(error)
+            _LOG.warning("timers were not fired: %s; it is tried again", error)
+
     def _set_next(self, after_ms: int) -> None:
         """The alarm for the first that will be due, or for when the next minutes must be loaded."""
         timers = self._store.timers
-        nearest = timers.near_end - _NEAR_MS
+        nearest = max(timers.near_end - _NEAR_MS, self._load_after) if self._loading is None else _NEVER
         due = timers.next_due
         if due is not None:
             nearest = min(nearest, due)
-        if nearest < 1 << 60:
+        if nearest < _NEVER:
             self._set_alarm(max(nearest, self._clock.wall_ms() + max(1, after_ms)))
 
-    async def _load(self) -> None:
-        now = self._clock.wall_ms()
-        if self._store.timers.near_end < now + _NEAR_MS:
-            await asyncio.get_running_loop().run_in_executor(None, self._store.load_timers, now + _LOAD_MS)
+    async def _load(self, now: int) -> None:
+        """See to it that what is due is in memory; and that the next minutes will be, for which nobody waits: retention may have the files."""
+        near_end = self._store.timers.near_end
+        is_urgent = near_end <= now
+        if self._loading is None and near_end < now + _NEAR_MS and (is_urgent or now >= self._load_after):
+            self._load_after = now + _AGAIN_MS  # unless more is there then
+            self._loading = asyncio.get_running_loop().run_in_executor(None, self._store.load_timers, now + _LOAD_MS)
+            self._loading.add_done_callback(partial(self._loaded, near_end))
+        if is_urgent and self._loading is not None:
+            await asyncio.shield(self._loading)
+
+    def _loaded(self, near_end: int, loading: asyncio.Future[None]) -> None:
+        self._loading = None
+        error = None if loading.cancelled() else loading.exception()
+        if error is not None:
+            self._complain(error)
+        elif self._store.timers.near_end > near_end:
+            self._load_after = 0
+        if self._task is None and not self._closed:
+            self._set_next(0)
 
     # Firing -------------------------------------------------------------------------------------------------------------------
 

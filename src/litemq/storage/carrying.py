@@ -27,7 +27,7 @@ from litemq.storage.state.half_runs import HalfRun
 from litemq.storage.state.halves import Halves
 from litemq.storage.state.timer_batches import TimerBatches
 from litemq.storage.state.tries import Tries, WaitingTry
-from litemq.storage.timers.held import HeldTimers, ending_of
+from litemq.storage.timers.held import EndedSince, HeldTimers, ending_of
 from litemq.types import RecordKind, StoredRecord
 
 __all__ = ["carry_halves", "carry_letters", "carry_timers", "carry_tries"]
@@ -41,6 +41,8 @@ Damaged = Callable[[CorruptStoreError], None]
 Read = Callable[[int], tuple[bytes, StoredRecord]]
 
 _BYTES_AT_ONCE: Final = 4 << 20
+_MOST_AT_ONCE: Final = 1000  # timers
+_TIMER_BYTES_AT_ONCE: Final = 128 << 10  # there may be millions of them, small ones, and nobody else writes meanwhile
 
 
 class _Pending(NamedTuple):
@@ -55,7 +57,7 @@ class _Pending(NamedTuple):
         """All of them, as many at a time as one append should have."""
         at = 0
         while at < self.sizes.size:
-            until = at + max(1, int(np.searchsorted(np.cumsum(self.sizes[at:]), _BYTES_AT_ONCE)))
+            until = at + max(1, int(np.searchsorted(np.cumsum(self.sizes[at : at + _MOST_AT_ONCE]), _TIMER_BYTES_AT_ONCE)))
             yield _Pending(*(column[at:until] for column in self))
             at = until
 
@@ -65,22 +67,28 @@ def carry_timers(
 ) -> None:
     """Carry on the timers that wait before a log offset; those that were cancelled with their batch are ended."""
     pending = _pending_before(log, log_start, damaged)
-    live = timers.live_among(pending.dues, pending.log_offsets)
-    for some in _Pending(*(column[live] for column in pending)).chunks():
-        offsets = some.log_offsets.tolist()
-        records = [bytes(log.read(at, at + size)) for at, size in zip(offsets, some.sizes.tolist(), strict=True)]
-        rows = list(zip(offsets, records, some.queue_ids.tolist(), strict=True))
-        append(partial(_those_that_wait, timers, batches, some.dues.tolist(), rows, end))
+    with timers.watching() as has_ended:
+        live = timers.live_among(pending.dues, pending.log_offsets)
+        for some in _Pending(*(column[live] for column in pending)).chunks():
+            offsets = some.log_offsets.tolist()
+            records = [bytes(log.read(at, at + size)) for at, size in zip(offsets, some.sizes.tolist(), strict=True)]
+            rows = list(zip(offsets, records, some.queue_ids.tolist(), strict=True))
+            append(partial(_those_that_wait, timers, batches, has_ended, some.dues.tolist(), rows, end))
+            has_ended.forget(offsets)
 
 
 def _those_that_wait(
-    timers: HeldTimers, batches: TimerBatches, dues: list[int], rows: list[tuple[int, bytes, int]], end: End
+    timers: HeldTimers,
+    batches: TimerBatches,
+    has_ended: EndedSince,
+    dues: list[int],
+    rows: list[tuple[int, bytes, int]],
+    end: End,
 ) -> list[Placed]:
-    ended = timers.ended_meanwhile(dues)
     cancelled: list[TimerEnded] = []
     carried: list[Placed] = []
     for (at, record, queue_id), due in zip(rows, dues, strict=True):
-        if at in ended:
+        if has_ended(at):
             continue
         if len(batches) and batches.is_cancelled(*batch_of(record), at):
             cancelled.append(ending_of(timers, at, due, len(record)))

@@ -128,10 +128,12 @@ class CommitLog:
                 raise
             segment = Segment.open(self._disk, self._directory, offset, self._segment_bytes)
         self.segments = [*self.segments, segment]  # a new list: other threads look into the old one
-        for cold in self.segments[-2::-1]:
-            if cold.end < self.end - self._hot_bytes:
-                cold.unmap()
         return segment
+
+    def cool(self) -> None:
+        """Let go of memory that holds what is hot no longer. From one thread."""
+        for segment in reversed(self.segments):
+            segment.cool(self.end - self._hot_bytes)
 
     def _undo(self, before: int, kept: int, error: Exception) -> NoReturn:
         """Cut off what a failed write left, so that no part of it is ever taken for records; where that fails, too, stop for good."""

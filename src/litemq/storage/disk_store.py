@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from time import sleep
 from typing import Final, TypeVar
 
 import numpy as np
@@ -90,6 +91,8 @@ _COPIED_AT_ONCE: Final = 4 << 20
 _STATE_INTERVAL_S: Final = 0.2
 _RETENTION_INTERVAL_S: Final = 60
 _WRITE_BEHIND_S: Final = 0.3  # of each second; a hundred thousand queues take some seconds, during which the log knows better
+_PAUSE_S: Final = 0.0005
+_LOADED_AHEAD_MS: Final = 180_000  # of timers, while nobody else can load them: more than a broker wants to have
 _REPLAYED_AT_ONCE: Final = 1 << 30  # bytes of log whose queue entries wait in memory while it is read again
 _LOG = logging.getLogger(__name__)
 
@@ -686,6 +689,7 @@ class DiskStore:
                 self._log.fail(f"a sync failed: {error}")
                 raise
             self.timers.seal(flushed)
+            self._log.cool()
             self._files.projections = self._files.projections._replace(
                 queues_applied=applied,
                 index_applied=self._finder.indexed,
@@ -750,6 +754,7 @@ class DiskStore:
                 placed = place()
                 if placed:
                     self._write(placed_batch(self.state, placed), from_reserve=True)
+            self._go_on()
 
         with self._writing:
             halves = delivery.halves.producers_before(log_start)
@@ -763,6 +768,15 @@ class DiskStore:
         dropped = carry_letters(delivery.dead_letters, letters, dead_since, self._read_checked, damaged, append)
         if dropped is not None:
             self.append_control(dropped)
+
+    def _go_on(self) -> None:
+        """Where much is held, carrying it on takes minutes: others write in between, and what is done each second is done."""
+        sleep(_PAUSE_S)
+        now = self._now()
+        if self._keeper is not None and now - self._checkpoint_at >= self._config.checkpoint_interval_ms / 1000:
+            self._checkpoint_at = now
+            self.timers.load(self._clock.wall_ms() + _LOADED_AHEAD_MS)
+            self.checkpoint()
 
     def _end_halves(self, log_start: int) -> None:
         """Halves before a log offset become messages now, if they are decided; if not, nobody will see those of jobs."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from litemq.errors import DiskFullError
 
-__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile"]
+__all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "let_go"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
@@ -86,6 +86,15 @@ class OpenFile:
     def map(self, size: int) -> memoryview:
         """The file's bytes as they are in memory, also those written later. They stay mapped while any part of the view is in use."""
         return memoryview(mmap.mmap(self.fd, size, mmap.MAP_SHARED, mmap.PROT_READ))
+
+
+def let_go(mapped: memoryview, begin: int, end: int) -> None:
+    """Some bytes of a file's map need not stay in this process's memory, where the system has a way to say so; whoever reads them has them again."""
+    if isinstance(mapped.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = end // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if length > 0:
+            mapped.obj.madvise(mmap.MADV_DONTNEED, first, length)
 
 
 class Disk:

@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 
-from litemq.storage.files import Disk, OpenFile
+from litemq.storage.files import Disk, OpenFile, let_go
 
 __all__ = ["Segment", "remove_segments", "segment_path", "segment_starts"]
 
@@ -35,6 +35,7 @@ class Segment:
         self.start = start
         self.size = size
         self.end = start + size
+        self._cooled = start
 
     @classmethod
     def create(cls, disk: Disk, directory: Path, start: int, size: int) -> Segment:
@@ -70,6 +71,14 @@ class Segment:
     def unmap(self) -> None:
         """Let go of the mapping; it ends when its last reader lets go, too."""
         self.__dict__.pop("mapped", None)
+
+    def cool(self, offset: int) -> None:
+        """What stands before a log offset is read from the file from now on, and need not be in memory."""
+        if offset >= self.end:
+            self.unmap()
+        elif offset > self._cooled and "mapped" in self.__dict__:
+            let_go(self.mapped, self._cooled - self.start, offset - self.start)
+            self._cooled = offset
 
     def read(self, begin: int, end: int) -> bytes:
         """A copy, read from the file: for what may have to come from the disk, off the event loop."""

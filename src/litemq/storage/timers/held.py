@@ -24,10 +24,10 @@ from litemq.storage.timers.bucket_files import BucketFiles, Place
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.moved import MOVED, true_timers
 from litemq.storage.timers.near import NearTimers
-from litemq.storage.timers.unwritten import DUE, PENDING, SIZE, Rows, UnwrittenRows
+from litemq.storage.timers.unwritten import DUE, PENDING, Rows, UnwrittenRows
 from litemq.types import RecordKind
 
-__all__ = ["HeldTimers", "ending_of"]
+__all__ = ["EndedSince", "HeldTimers", "ending_of"]
 
 Longs = npt.NDArray[np.int64]
 
@@ -35,6 +35,21 @@ _FOREVER: Final = 1 << 62
 _MOST_NEAR: Final = 500_000  # when so many are in memory, the next minute waits until they have been fired
 
 _APART_BEFORE_MS: Final = 6 * 3_600_000  # taking a day apart may take a while, and nobody must wait for it
+
+
+class EndedSince:
+    """Which timers have ended since somebody began to watch: at their place in the log, not those that were moved to another time."""
+
+    def __init__(self, is_moved: Callable[[int], bool]) -> None:
+        self.places: set[int] = set()
+        self._is_moved = is_moved
+
+    def __call__(self, pending: int) -> bool:
+        return pending in self.places and not self._is_moved(pending)
+
+    def forget(self, pendings: Iterable[int]) -> None:
+        """Nobody will ask for these any more: of millions that are carried on, only those count that are still to be."""
+        self.places.difference_update(pendings)
 
 
 class HeldTimers:
@@ -313,25 +328,17 @@ class HeldTimers:
         new = new[np.isin(new[:, PENDING], pendings)]
         return true_timers(live_timers(np.concatenate((stored, entries_of(new)))), moved)["pending"].astype(np.int64)
 
-    def ended_meanwhile(self, delay_times: Iterable[int]) -> set[int]:
-        """The timers whose records have some delay times and that ended since the last writing behind, by their places in the log."""
-        minutes = np.unique(np.fromiter(delay_times, np.int64) // MINUTE_MS)
-        with self._lock:
-            rows = self._unwritten.all()
-            ended = rows[(rows[:, SIZE] == 0) & np.isin(rows[:, DUE] // MINUTE_MS, minutes)]
-            return set(ended[:, PENDING].tolist()) - self._moved.keys()
-
     @contextmanager
-    def watching(self) -> Iterator[Callable[[int], bool]]:
+    def watching(self) -> Iterator[EndedSince]:
         """While somebody looks things up that take a while: says whether a timer has ended since, at its place in the log."""
-        watch: set[int] = set()
+        ended = EndedSince(lambda pending: pending in self._moved)
         with self._lock:
-            self._watches.append(watch)
+            self._watches.append(ended.places)
         try:
-            yield lambda pending: pending in watch and pending not in self._moved
+            yield ended
         finally:
             with self._lock:
-                self._watches = [other for other in self._watches if other is not watch]
+                self._watches = [other for other in self._watches if other is not ended.places]
 
     def page(self, after: Place, until: int, most: int) -> list[Timer]:
         """Up to ``most`` timers that wait, in order, behind a due time and a place and due before ``until`` (ms).

@@ -81,9 +81,13 @@ def test_those_that_still_wait_are_told(tmp_path: Path) -> None:
     for timer in timers:
         held.begin(*timer)
     held.write_behind(16)
-    held.end(timers[1].due, timers[1].pending, 32)
+    with held.watching() as has_ended:
+        held.end(timers[1].due, timers[1].pending, 32)
+        held.write_behind(64)
+        assert [has_ended(timer.pending) for timer in timers] == [False, True, False, False]
+        has_ended.forget([timers[1].pending])
+        assert not has_ended(timers[1].pending)
     assert _live(held, timers) == {timers[0], timers[2], timers[3]}
-    assert held.ended_meanwhile(timer.due for timer in timers) == {8}
 
 
 STEPS = st.lists(
