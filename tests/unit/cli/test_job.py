@@ -46,3 +46,26 @@ def test_csv(tmp_path: Path) -> None:
     assert "'x'" in str(second)
     assert third == {"job_id": "c", "topic": "t"}
     assert [refused.number for refused in told.refused] == [3, 4, 5]
+
+
+def test_import_tells_lines_that_are_wrong_and_does_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    good = '{"job_id": "a", "topic": "t", "every": 5, "body": {"n": 1}}'
+    path.write_text(f'{good}\n\n{{"job_id": "b", "topic": "t", "cron": "0 0 30 2 *"}}\nnothing\n')
+    result = runner.invoke(app, ["job", "import", str(path), "--url", "memory://imports"])
+    assert result.exit_code == 1
+    assert "1 created, 0 changed, 0 unchanged, 2 refused\n" in result.stdout
+    assert "line 3 (b): '0 0 30 2 *' never matches" in result.output
+    assert "line 4: 'nothing' is no job" in result.output
+    path.write_text(good)
+    result = runner.invoke(app, ["job", "import", str(path), "--dry-run", "--url", "memory://imports", "--format", "json"])
+    assert (result.exit_code, json.loads(result.stdout)["created"]) == (0, 1)
+
+
+def test_create_shows_the_job() -> None:
+    arguments = ["job", "create", "nightly", "reports", "x", "--cron", "@daily", "--property", "a=b", "--url", "memory://jobs"]
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 0
+    assert "nightly" in result.stdout
+    assert "{'a': 'b'}" in result.stdout
+    assert runner.invoke(app, [*arguments, "--property", "x"]).exit_code == 2

@@ -377,3 +377,13 @@ def test_wrong_arguments_are_told_apart_from_wrong_bytes(call: Callable[[], obje
 def test_a_producer_may_not_write_the_brokers_fields() -> None:
     with pytest.raises(RecordFormatError, match="stamp"):
         decode_record(golden_bytes(), stage=Stage.SENT)
+
+
+def test_a_template_with_more_properties_is_one_with_all_of_them() -> None:
+    some, more = {"a": "b"}, {"c": "ü" * 10}
+    derived = RecordTemplate("orders", tags=("t",), properties=some, priority=3, born_host="h").also(more)
+    whole = RecordTemplate("orders", tags=("t",), properties={**some, **more}, priority=3, born_host="h")
+    for fields in ({}, {"message_id": "m", "keys": ("k", "l"), "sharding_key": "s"}):
+        assert derived.encode(b"body", **fields) == whole.encode(b"body", **fields)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="properties of"):
+        derived.also({"d": "x" * 32_760})
