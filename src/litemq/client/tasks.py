@@ -34,6 +34,8 @@ class SendOptions(TypedDict, total=False):
     deliver_at: datetime | None
     ttl: float | timedelta | None
     priority: int | None
+    delay_level: int | None
+    batch_id: str
 
 
 class Sender(Protocol):

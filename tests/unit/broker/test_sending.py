@@ -135,7 +135,7 @@ def test_what_does_not_fit_together_in_one_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "level", "says"),
     [
-        ({"message_type": 2}, Durability.DISK, "transactions"),
+        ({"message_type": 2}, Durability.DISK, "begin a transaction"),
         ({}, Durability.REPLICAS, "replicas"),
     ],
 )

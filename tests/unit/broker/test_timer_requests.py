@@ -443,6 +443,31 @@ def test_carried_on_while_it_is_described(tmp_path: Path, monkeypatch: pytest.Mo
     _run(main())
 
 
+def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker("disk", tmp_path, clock=clock) as broker:
+            ann = Asking(broker)
+            await ann.create()
+            store = broker._store
+            assert isinstance(store, DiskStore)
+            await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
+            for _ in range(3):
+                await ann.send(records(1, first=99, body=bytes(3_000_000)))
+            find, looked = store._finder.find, list[int]()
+
+            def finding(topic: str, key: str, most: int, confirmed: int, *more: Any, **options: Any) -> Any:
+                if not looked:
+                    store.retain(max_bytes=1 << 20)
+                looked.append(confirmed)  # as it was before that
+                return find(topic, key, most, confirmed, *more, **options)
+
+            monkeypatch.setattr(store._finder, "find", finding)
+            assert await _cancel(ann, "m-0") == [CANCELLED]
+
+    _run(main())
+
+
 def test_a_batch_that_is_cancelled_while_a_message_of_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         clock = FakeClock()
