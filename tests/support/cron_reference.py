@@ -43,7 +43,8 @@ def _field(chance: random.Random, place: int) -> str:
     if kind == "step" and place not in (3, 5):
         return f"*/{chance.choice((2, 3, 5, 7, 10, 15))}"
     first, last = sorted((chance.randint(low, high), chance.randint(low, high)))
-    if kind == "range" and first < last:
+    # What is allowed whole restricts nothing for one of them, and does for the other.
+    if kind == "range" and first < last and (first, last) != (low, high):
         return f"{first}-{last}" + (f"/{chance.randint(2, 4)}" if chance.random() < 0.3 else "")
     if kind == "list":
         return ",".join(map(str, sorted({chance.randint(low, high) for _ in range(3)})))

@@ -57,7 +57,7 @@ class ArchiveRequests:
         if known is not None and known.location != request.location and not request.replaces:
             raise InvalidArgumentError(
                 f"topic {topic.name!r} is archived in {known.location} already, not in {request.location}. Where the table was moved, say so "
-                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it with replace=True"
+                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it by `archived_through(…, replace=True)` of the client"
             )
         queues = self._checked(topic, request)
         end = self._store.log_end

@@ -37,6 +37,7 @@ __all__ = ["CheckBack"]
 _IN_ONE_RECORD: Final = 1_000
 _AT_ONCE: Final = 1_000  # transactions in one answer
 _AGAIN_MS: Final = 1_000  # after a failure
+_LOOK_MS: Final = 60_000
 _MOST_WAIT_MS: Final = 60_000
 _MOST_OF_CALLER: Final = 256  # requests that wait
 _MOST_CHARS: Final = 64  # of a client's name, in a story
@@ -98,7 +99,11 @@ class CheckBack:
         for name in transactions:
             known = self._halves.get(name)
             if known is not None and not known.number:
-                self._alarms.at(self.times.next_at(known), self._ring, name)
+                self._set_alarm(name, self.times.next_at(known))
+
+    def _set_alarm(self, name: str, due: int) -> None:
+        """Look at a transaction when it is time; sooner, where that is far off, since most have ended long before, and nobody cancels alarms."""
+        self._alarms.at(min(due, self._clock.wall_ms() + _LOOK_MS), self._ring, name)
 
     def said(self, transaction: str, _client: str) -> None:
         """Whoever was asked does not know."""
@@ -119,7 +124,7 @@ class CheckBack:
             elif self.times.next_at(known) <= now:
                 due.append(name)
             else:
-                self._alarms.at(self.times.next_at(known), self._ring, name)
+                self._set_alarm(name, self.times.next_at(known))
         try:
             for at in range(0, len(due), _IN_ONE_RECORD):
                 self._check(due[at : at + _IN_ONE_RECORD], now)
@@ -148,7 +153,7 @@ class CheckBack:
                 self._unasked.setdefault(group_of(name), {})[name] = None
             known = self._halves.get(name)
             if known is not None:
-                self._alarms.at(self.times.next_at(known), self._ring, name)
+                self._set_alarm(name, self.times.next_at(known))
         for asked in {id(poll): poll for _, poll in polls if poll is not None}.values():
             self._leave(asked)
             self._in_background(self._ask(asked, asked.chosen))

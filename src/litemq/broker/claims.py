@@ -157,7 +157,7 @@ def _check_features(kind: int, level: int) -> None:
         raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
     if kind not in _PLAIN_TYPES:
         raise UnsupportedFeatureError(
-            "this is a transaction's message, or a broadcast's: begin a transaction, and send a normal message to a topic that is read by all"
+            "a plain send of the type of transactions or broadcasts: begin a transaction with mq.transaction(…), and send all else as normal messages"
         )
 
 

@@ -57,10 +57,13 @@ def archive(
     log_to_stderr(log_level, "archive")
     _check_spark()
     from litemq.spark.pipelines.archive import Archive
+    from litemq.spark.pipelines.only_one import only_one
     from litemq.spark.pipelines.session import session_for
+    from litemq.spark.pipelines.spans import check_topics
 
+    check_topics(config)  # whoever has no broker, or no such topic, need not wait for Spark to hear of it
     stop = _StopSignals()
-    with stop, session_for(config, "litemq archive") as spark:
+    with only_one(config), stop, session_for(config, "litemq archive") as spark:
         Archive(spark, config, say=_say).run(once=once, stopping=stop.asked)
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Offsets",
     "admitted",
     "bounded",
+    "check_topic",
     "chosen_places",
     "chosen_queues",
     "edge",
@@ -82,11 +83,18 @@ def chosen_places(options: ReadOptions, places: Sequence[TopicPlace]) -> list[To
         for topic in sorted(wanted - there):
             if is_system_name(topic) and not options.include_system:
                 raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
-            raise TopicNotFoundError(
-                f"no broker has topic {topic!r}.{nearest(topic, there)} Create it with `litemq topic create {topic}`; "
-                f"there is {', '.join(sorted(there)[:20]) or 'none yet'}"
-            )
+            check_topic(topic, places)
     return [place for place in places if place.topic in wanted]
+
+
+def check_topic(topic: str, places: Iterable[TopicPlace]) -> None:
+    """Raises where no broker has a topic."""
+    there = {place.topic for place in places}
+    if topic not in there:
+        raise TopicNotFoundError(
+            f"no broker has topic {topic!r}.{nearest(topic, there)} Create it with `litemq topic create {topic}`; "
+            f"there is {', '.join(sorted(there)[:20]) or 'none yet'}"
+        )
 
 
 def chosen_queues(options: ReadOptions, queues: Sequence[QueueBounds]) -> list[QueueBounds]:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 __all__ = ["RECOMMENDED", "new_session"]
@@ -27,11 +29,16 @@ def new_session(name: str, settings: Mapping[str, str], *, master: str = "") -> 
     ``master`` empty: what Spark was told elsewhere, or all cores of this machine.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    for key, value in {**RECOMMENDED, **settings}.items():
+    wanted = {"spark.app.name": name, **RECOMMENDED, **settings, **({"spark.master": master} if master else {})}
+    if SparkContext._gateway is None:  # noqa: SLF001  there is no other way to say how Java is started
+        # In a process group of its own: a signal for the whole group, such as a terminal's or a supervisor's, is the driver's to hear. It
+        # ends the batch, and then Java.
+        conf = SparkConf().setAll(list(wanted.items()))
+        gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    builder = SparkSession.builder
+    for key, value in wanted.items():
         builder = builder.config(key, value)
-    if master:
-        builder = builder.master(master)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -22,6 +22,7 @@ from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.proto.wire_pb2 import Attempt, Winner
 from litemq.spark.fetch import links_to
 from litemq.spark.links import Links
+from litemq.spark.planning import check_topic
 from litemq.spark.sink_commit import abort, commit, decided_plans
 from litemq.spark.write_options import WriteOptions, check_columns
 
@@ -174,4 +175,6 @@ def _checked(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
     if overwrite:
         raise InvalidArgumentError('a topic is only appended to: .mode("append"), or .outputMode("append") in a stream')
     check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, has_topic=bool(parsed.topic))
+    if parsed.topic:
+        check_topic(parsed.topic, links_to(parsed.url).topics())  # before any task is started in vain
     return parsed

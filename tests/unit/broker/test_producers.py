@@ -428,6 +428,23 @@ def test_a_message_says_when_it_wants_to_be_asked_for(kind: Kind, tmp_path: Path
 
 
 @KINDS
+def test_nothing_is_kept_for_long_of_what_has_ended(kind: Kind, tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with _producer(kind, tmp_path, clock=clock) as (producer, broker):
+            await producer.send_halves(half(ONE, properties={CHECK_AFTER: "3600000"}) + half(TWO, properties={CHECK_AFTER: "3600000"}))
+            await producer.commit(ONE)
+            before = len(broker.alarms)
+            await _pass(broker, clock, 61)
+            assert len(broker.alarms) == before - 1
+            for _ in range(59):
+                await _pass(broker, clock, 61)
+            assert (await producer.describe(TWO)).checks == 1
+
+    _run(main())
+
+
+@KINDS
 def test_a_topic_says_when_its_transactions_are_asked_for(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -45,7 +46,8 @@ _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S: Final = 1
 _VACUUM_EVERY_S: Final = 86_400.0
 # In a row, with no batch done in between: brokers that do not come back, and workers of Spark that do not start, are not waited for forever.
-_MOST_FAILURES: Final = 5
+_MOST_FAILURES: Final = 8
+_LONGEST_PAUSE_S: Final = 60
 
 
 class Archive:
@@ -86,7 +88,11 @@ class Archive:
                     raise failure from error
                 self._status.say("starting again", error=str(failure))
                 self._say(f"the stream failed, and is started again where it was: {failure}")
-                time.sleep(2**failures)  # whoever is overloaded or away gets some time
+                time.sleep(min(2**failures, _LONGEST_PAUSE_S))  # whoever is overloaded or away gets some time
+            except (Py4JError, OSError) as error:
+                gone = PipelineFailedError(f"Spark's Java process has gone: {error}. Start the archive again, it goes on where it was")
+                self._status.say("failed", error=str(gone))
+                raise gone from error
             except BaseException as error:
                 self._status.say("failed", error=repr(error))
                 raise
@@ -174,7 +180,8 @@ class Archive:
         return [Written([], sum(span.end - span.begin for span in spans), 0, [])]
 
     def _report(self, spans: Iterable[QueueSpan]) -> None:
-        report_archived(links_to(self._config.url), self._table.folder.location, spans)
+        refused = report_archived(links_to(self._config.url), self._table.folder.location, spans)
+        self._status.facts["not_noted"] = refused
 
     def _keep_up(self) -> None:
         """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""

@@ -15,8 +15,12 @@ __all__ = ["report_archived"]
 _LOG = logging.getLogger(__name__)
 
 
-def report_archived(links: Links, location: str, spans: Iterable[QueueSpan]) -> None:
-    """Say that spans are in the table. Said twice it is as good as said once; a broker that does not answer is waited for."""
+def report_archived(links: Links, location: str, spans: Iterable[QueueSpan]) -> list[str]:
+    """Say that spans are in the table; returns who does not take note of it, and why.
+
+    Said twice it is as good as said once; a broker that does not answer is waited for.
+    """
+    refused: list[str] = []
     requests: dict[tuple[str, str], ArchivedThroughRequest] = {}
     for span in sorted(spans):
         request = requests.setdefault((span.broker, span.topic), ArchivedThroughRequest(topic=span.topic, location=location))
@@ -27,3 +31,5 @@ def report_archived(links: Links, location: str, spans: Iterable[QueueSpan]) -> 
         except (InvalidArgumentError, TopicNotFoundError) as error:
             # It has another archive, or was deleted meanwhile: the rows are in the table all the same.
             _LOG.warning("%s does not take note of what is archived of %s: %s", broker, topic, error)
+            refused.append(f"{broker} of {topic}: {error}")
+    return refused

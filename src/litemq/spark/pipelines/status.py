@@ -43,6 +43,7 @@ class Status:
             "rows_per_s": 0.0,
             "bytes_per_s": 0.0,
             "lag": None,
+            "not_noted": [],
             "error": "",
         }
         self.write()
@@ -104,6 +105,7 @@ def shown_status(found: dict[str, Any]) -> list[list[str]]:
         "rate": f"{found['rows_per_s']:,.0f} rows/s, {_size(found['bytes_per_s'])}/s",
         "rows": f"{found['rows_total']:,}" + (f", and {found['rows_lost']:,} lost" if found["rows_lost"] else ""),
         "behind": lag,
+        **({"not noted by": "; ".join(found["not_noted"])} if found.get("not_noted") else {}),
         "as of": found["updated_at"],
     }
     return [[name, value] for name, value in lines.items()]

@@ -12,30 +12,19 @@ the dead letters: for what is one message, decision and copy are one record. Wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from litemq.format.transactions import is_producers
-from litemq.proto.control_pb2 import Control, HalvesRow, Row, TransactionCheckRow
-from litemq.proto.control_pb2 import HalfRun as HalfRunRow
+from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.facts import QueueKey
-from litemq.storage.state.half_runs import (
-    DELETED,
-    CheckRound,
-    HalfDied,
-    HalfEvent,
-    HalfMoved,
-    HalfRun,
-    HalvesCopied,
-    Transaction,
-)
+from litemq.storage.state.half_rows import PAGE, add_runs, row_of, transaction_of
+from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalfMoved, HalfRun, HalvesCopied, Transaction
 from litemq.storage.state.outcomes import Outcome, Outcomes
 
 if TYPE_CHECKING:
     from litemq.storage.state.delivery import Touch
 
 __all__ = ["Halves", "sink_transaction"]
-
-_PAGE: Final = 256  # runs of which one row tells
 
 
 def sink_transaction(query: str, batch: int, partition: int, attempt: int) -> str:
@@ -262,7 +251,7 @@ class Halves:
         self._decided.pop(known.number, None)
         self.bytes -= known.bytes
         self.runs -= len(known.runs)
-        touched = self._pages(name, set(range(0, len(known.runs), _PAGE)))
+        touched = self._pages(name, set(range(0, len(known.runs), PAGE)))
         if is_producers(name):
             return touched + self.outcomes.add(name, outcome)
         place = _batch_of(name)
@@ -277,9 +266,9 @@ class Halves:
 
     @staticmethod
     def _pages(name: str, runs: set[int]) -> list[Touch]:
-        if max(runs) < _PAGE:
+        if max(runs) < PAGE:
             return [("halves", name, 0)]
-        return [("halves", name, page) for page in sorted({run // _PAGE for run in runs})]
+        return [("halves", name, page) for page in sorted({run // PAGE for run in runs})]
 
     # The whole of it ----------------------------------------------------------------------------------------------------------
 
@@ -287,15 +276,15 @@ class Halves:
         """The row that a touch names."""
         match touch:
             case ("halves", str(name), int(page)):
-                return self._row(name, page)
+                return row_of(name, self._of.get(name), page)
             case _:
                 return self.outcomes.row(touch)
 
     def rows(self) -> Iterator[Row]:
         """All of it, in one order."""
         for name in sorted(self._of):
-            for page in range(-(-len(self._of[name].runs) // _PAGE)):
-                yield self._row(name, page)
+            for page in range(-(-len(self._of[name].runs) // PAGE)):
+                yield row_of(name, self._of[name], page)
         yield from self.outcomes.rows()
 
     def put(self, row: Row) -> bool:
@@ -305,27 +294,12 @@ class Halves:
         told = row.halves
         known = self._of.get(told.transaction)
         if known is None:
-            known = Transaction()
+            known = transaction_of(told)
             self._put(told.transaction, known)
-            known.latest_at, known.number, known.copied = told.latest_at, told.number, told.copied
-            known.first_at, known.check_after_ms, known.max_checks = told.first_at, told.check_after_ms, told.max_checks
-            known.checks, known.dead = told.checks, told.dead
-            known.story = tuple(CheckRound(each.at, each.asked, each.unknown) for each in told.story)
             if known.number:
                 self._decided[known.number] = told.transaction
-        for run in told.runs:
-            known.runs.append(HalfRun(*(getattr(run, name) for name in HalfRun._fields)))
-            known.count += run.length
-            known.bytes += run.bytes
-            self.bytes += run.bytes
-            if run.topic_id != DELETED:
-                key = QueueKey(run.topic_id, run.queue_id)
-                known.sent[key] = known.sent.get(key, 0) + run.length
+        self.bytes += add_runs(known, told)
         self.runs += len(told.runs)
-        if known.number or known.dead:
-            known.find_place()
-        if is_producers(told.transaction):
-            known.find_moved()
         return True
 
     def copy(self) -> Halves:
@@ -336,16 +310,3 @@ class Halves:
         other._decided, other.bytes, other.runs = dict(self._decided), self.bytes, self.runs
         other.outcomes = self.outcomes.copy()
         return other
-
-    def _row(self, name: str, page: int) -> Row:
-        known = self._of.get(name)
-        if known is None:
-            return Row(halves=HalvesRow(transaction=name, page=page, gone=True))
-        row = HalvesRow(transaction=name, page=page)
-        if page == 0:
-            row.latest_at, row.number, row.copied = known.latest_at, known.number, known.copied
-            row.first_at, row.check_after_ms, row.max_checks = known.first_at, known.check_after_ms, known.max_checks
-            row.checks, row.dead = known.checks, known.dead
-            row.story.extend([TransactionCheckRow(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.story])
-        row.runs.extend([HalfRunRow(**run._asdict()) for run in known.runs[page * _PAGE : (page + 1) * _PAGE]])
-        return Row(halves=row)

@@ -1,0 +1,30 @@
+"""A second archive with the same checkpoint is refused; one after another is fine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import InvalidArgumentError
+from litemq.spark.pipelines.config import ArchiveConfig
+from litemq.spark.pipelines.only_one import only_one
+
+
+def test_a_second_one_is_refused_while_the_first_runs(tmp_path: Path) -> None:
+    config = ArchiveConfig(table=str(tmp_path / "table"))
+    with only_one(config), pytest.raises(InvalidArgumentError, match="runs already"), only_one(config):
+        pass
+    with only_one(config):
+        pass
+
+
+def test_another_table_is_another_archive(tmp_path: Path) -> None:
+    with only_one(ArchiveConfig(table=str(tmp_path / "one"))), only_one(ArchiveConfig(table=str(tmp_path / "other"))):
+        pass
+
+
+def test_a_checkpoint_elsewhere_is_not_looked_at() -> None:
+    config = ArchiveConfig(table="s3://bucket/table")
+    with only_one(config), only_one(config):
+        pass
