@@ -33,7 +33,7 @@ def figures(scale: float) -> list[Figure]:
         Figure("timer_late_max", "the latest of them", "ms", lambda: timers.last.late.max_ms),
         Figure("beside_timers_p99", "normal messages meanwhile, from send to async for", "ms", lambda: timers.last.normal_p99_ms),
         Figure("timer_memory", "resident memory of the broker, at most", "GB", lambda: timers.last.resident_bytes / 1e9, at_most(1.5)),
-        Figure("timer_disk", "files for each pending timer, its record included", "bytes", lambda: timers.last.stored_bytes_each),
+        Figure("timer_disk", "files besides the log for each pending timer", "bytes", lambda: timers.last.derived_bytes_each),
         Figure("job_load", "a million cron jobs imported", "s", jobs.load_time, at_most(120)),
         Figure(
             "job_minute",
