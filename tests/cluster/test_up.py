@@ -177,7 +177,7 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
         for pid in children:
             os.kill(pid, signal.SIGSTOP)  # such that they cannot stop
         command.process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        command.wait_for("once more ends it at once")
         assert command.process.poll() is None
         assert command.stop(signal.SIGINT) == EXIT_INTERRUPTED
         _wait_gone(children)

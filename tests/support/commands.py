@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -86,8 +86,9 @@ class Running:
         return self.process.wait(within)
 
     def end(self) -> None:
-        """Kill it, if it still runs, and let its last words be read before anybody closes them."""
-        self.process.kill()
+        """Kill it and what it has started, if they still run, and let its last words be read before anybody closes them."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # it leads a group: whoever started it saw to that
         self._reading.join(20)
 
 

@@ -117,6 +117,8 @@ def _watch(selector: selectors.BaseSelector, children: list[Child], ready: Calla
         for key, _ in selector.select():
             if not isinstance(key.data, Child):
                 read_signals(key.fileobj)
+                sys.stderr.write("stopping; once more ends it at once\n")
+                sys.stderr.flush()
                 return None
             if not key.data.hear():
                 selector.unregister(key.data.line)
