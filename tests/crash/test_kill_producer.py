@@ -43,7 +43,7 @@ def test_a_producer_is_killed_between_each_two_steps(tmp_path: Path, monkeypatch
                 assert time.monotonic() < until, "some transactions do not end"
                 time.sleep(0.05)
             rows = [number for (number,) in db.execute("SELECT number FROM orders ORDER BY number").fetchall()]
-            messages = sorted(message.value["order"] for message in mq.reader("orders", follow=False))
+            messages = sorted(message.value["order"] for message in mq.reader("shop-orders", follow=False))
             assert messages == rows
             whole = {number for number in range(ORDERS * len(killed)) if number % ORDERS < ORDERS - 1}
             last = {step: ORDERS * number + ORDERS - 1 for number, step in enumerate(killed_shop.STEPS)}

@@ -111,7 +111,9 @@ class JobChanges:
         if definition == self._jobs.table.definitions[slot]:
             return None
         if how is PutHow.CREATE:
-            raise JobExistsError(f"there is a job {job.id!r} already, and it is another one: choose another id, or update it")
+            raise JobExistsError(
+                f"there is a job {job.id!r} already, and it is another one: choose another id, or change it with `mq.jobs.update`, `litemq job create --replace`"
+            )
         change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=definition)
         is_another_time = any(getattr(before, name) != getattr(job, name) for name in _WHEN)
         if is_another_time or (before.paused and not job.paused):

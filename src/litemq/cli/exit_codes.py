@@ -14,7 +14,9 @@ from litemq.errors import (
     OverloadedError,
     SendOutcomeUnknownError,
     StoreLockedError,
+    TimerNotFoundError,
     TopicNotFoundError,
+    TransactionNotFoundError,
 )
 
 __all__ = ["EXIT_CODES", "EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NOT_FOUND", "EXIT_USAGE", "exit_code"]
@@ -33,7 +35,7 @@ EXIT_CODES: Final = {
     0: "done; also a server, `litemq up` or a tail that follows, stopped by Ctrl-C or SIGTERM; a server and `litemq up` also by SIGHUP",
     EXIT_FAILED: "failed, or a goal was missed; the last line on standard error says why",
     EXIT_USAGE: "wrong usage: a flag, an argument or a setting",
-    EXIT_NOT_FOUND: "there is no such topic, message or job",
+    EXIT_NOT_FOUND: "there is no such topic, message, job or transaction",
     EXIT_UNREACHABLE: "no NameServer or broker can be reached",
     EXIT_IN_USE: "the data directory or the port is in use: `litemq up`, a broker or another program runs there already",
     EXIT_UNKNOWN: "whether the message was stored is not known",
@@ -46,6 +48,8 @@ _BY_CLASS: Final[tuple[tuple[type[LiteMQError], int], ...]] = (
     (AddressInUseError, EXIT_IN_USE),  # before the others of the network
     (TopicNotFoundError, EXIT_NOT_FOUND),
     (JobNotFoundError, EXIT_NOT_FOUND),
+    (TimerNotFoundError, EXIT_NOT_FOUND),
+    (TransactionNotFoundError, EXIT_NOT_FOUND),
     (NetworkError, EXIT_UNREACHABLE),
     (NoRouteError, EXIT_UNREACHABLE),
     (StoreLockedError, EXIT_IN_USE),

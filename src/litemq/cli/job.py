@@ -15,6 +15,7 @@ from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_rows, write_value
 from litemq.client.job_options import CatchUpRule, OverlapRule
+from litemq.types import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +87,7 @@ def create(
         "properties": _properties(properties or []),
         "ordering_key": ordering_key,
     }
+    check_name(job_id, "job")  # an empty one would be made by the client, and nobody would know it
 
     async def use(mq: AsyncClient) -> Job:
         make = mq.jobs.upsert if replace else mq.jobs.create

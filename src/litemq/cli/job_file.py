@@ -53,6 +53,9 @@ class JobFile:
     def _csv(self) -> Iterator[tuple[int, Any]]:
         rows = csv.DictReader(self._file)
         for row in rows:
+            if None in row:
+                yield rows.line_num, "more fields than the first line names: a value with a comma stands in quotes"
+                continue
             given: dict[str, Any] = {name: value for name, value in row.items() if name and value}
             try:
                 given |= {name: float(given[name]) for name in _NUMBERS if name in given}

@@ -45,7 +45,7 @@ def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], out
     if output is not OutputFormat.TABLE:
         write_value(list(rows), output)
     elif rows:
-        write_table([columns, *([plain(str(row[column])) for column in columns] for row in rows)])
+        write_table([columns, *(["-" if row[column] is None else plain(str(row[column])) for column in columns] for row in rows)])
     else:
         sys.stdout.write(f"{none}\n")
 

@@ -81,7 +81,7 @@ def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output:
         write_value({**_row(fact), "story": _story(fact), "contents": [as_value(message) for message in messages]}, output)
         return
     for word, value in _row(fact).items():
-        if value != "":
+        if value not in ("", None):
             sys.stdout.write(f"{word:<14} {plain(str(value), 1000)}\n")
     for round_ in _story(fact):
         sys.stdout.write(f"{'checked':<14} {round_['at']}: {round_['said']}\n")
@@ -129,6 +129,7 @@ def _check_known(fact: TransactionFact) -> None:
 
 
 def _row(fact: TransactionFact) -> dict[str, object]:
+    is_open = fact.stored_at > 0  # of one that has ended, a broker keeps only how
     return {
         "transaction": fact.transaction_id,
         "broker": fact.broker,
@@ -136,9 +137,9 @@ def _row(fact: TransactionFact) -> dict[str, object]:
         "state": _word(fact.state),
         "begun_at": time_of(fact.stored_at) if fact.stored_at else "",
         "topics": ",".join(fact.topics),
-        "messages": fact.messages,
-        "bytes": fact.size,
-        "checks": fact.checks,
+        "messages": fact.messages if is_open else None,
+        "bytes": fact.size if is_open else None,
+        "checks": fact.checks if is_open else None,
         "next_check_at": time_of(fact.next_check_at) if fact.next_check_at else "",
         "kind": "sink" if fact.is_sink else "producer",
     }

@@ -40,7 +40,9 @@ class Jobs:
         there = await self._find(definition.id) if job_id else None
         broker = await self._backend.home(definition)
         if there is not None and there.broker != broker:
-            raise JobExistsError(f"there is a job {job_id!r} already, on broker {there.broker!r}: choose another id, or update it")
+            raise JobExistsError(
+                f"there is a job {job_id!r} already, on broker {there.broker!r}: choose another id, or change it with `mq.jobs.update`, `litemq job create --replace`"
+            )
         await self._put(broker, definition, PutHow.CREATE)
         return await self.get(definition.id)
 

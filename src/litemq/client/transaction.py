@@ -76,7 +76,7 @@ class Transaction:
     def id(self) -> str:
         """What names it, on any client: write it down with what else is decided, so that whoever is asked for the outcome finds it."""
         if not self._begun.transaction_id:
-            raise InvalidArgumentError("a transaction has its id once its first message is sent: await tx.send(…) first")
+            raise InvalidArgumentError("a transaction has its id once its first message is sent: call its send(…) first")
         return self._begun.transaction_id
 
     @property

@@ -69,3 +69,17 @@ def test_create_shows_the_job() -> None:
     assert "nightly" in result.stdout
     assert "{'a': 'b'}" in result.stdout
     assert runner.invoke(app, [*arguments, "--property", "x"]).exit_code == 2
+
+
+def test_a_line_of_csv_with_too_many_fields_is_no_job(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text('job_id,topic,cron,body\na,t,@daily,{"x":1,"y":2}\nb,t,@daily,"{""x"":1,""y"":2}"\n')
+    with JobFile(path) as file:
+        first, second = file
+    assert "more fields" in str(first)
+    assert second["body"] == '{"x":1,"y":2}'
+
+
+def test_a_job_without_a_name_is_refused() -> None:
+    result = runner.invoke(app, ["job", "create", "", "reports", "x", "--every", "5", "--url", "memory://"])
+    assert "must not be empty" in str(result.exception)
