@@ -19,7 +19,7 @@ def seconds(value: float | timedelta, what: str) -> float:
     """A duration in seconds, which is 0 or more."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number < 1e10:
-        raise InvalidArgumentError(f"{what}={value!r}: choose seconds, or a timedelta, of 0 … 300 years")
+        raise InvalidArgumentError(f"{what}={value!r}: choose seconds, or a timedelta, from 0 on and below 300 years")
     return float(number)
 
 
