@@ -44,6 +44,10 @@ coverage *args:
 cron-reference:
     LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/broker/test_cron_schedule.py
 
+# Two thousand histories of deliveries and groups
+histories:
+    HYPOTHESIS_PROFILE=deep {{bin}}/pytest -n 2 -q tests/unit/broker/test_delivery_machine.py tests/unit/broker/test_group_machine.py
+
 # Flip each byte of a small store once: what is noticed, what is served, what is named
 flips:
     LITEMQ_FLIPS=all {{bin}}/pytest -n 2 -q tests/crash/test_flipped_bytes.py

@@ -24,6 +24,7 @@ from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey, State
 from litemq.types import DeadReason
 from support.callers import records
+from support.histories import is_deep
 from support.leases import Got, Leaser
 
 T = TypeVar("T")
@@ -240,6 +241,6 @@ class DeliveriesOnDisk(Deliveries):
 
 
 TestDeliveries = Deliveries.TestCase
-TestDeliveries.settings = settings(max_examples=1000, stateful_step_count=25, deadline=None)
+TestDeliveries.settings = settings(max_examples=1000 if is_deep() else 300, stateful_step_count=25, deadline=None)
 TestDeliveriesOnDisk = DeliveriesOnDisk.TestCase
 TestDeliveriesOnDisk.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -13,6 +13,7 @@ from litemq.broker.assignment import Strategy
 from litemq.broker.membership import Changes, Membership
 from litemq.errors import NotGroupMemberError
 from litemq.storage.state import QueueKey
+from support.histories import is_deep
 
 TIMEOUT, GRACE = 100, 20
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -196,4 +197,4 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=800, stateful_step_count=30, deadline=None)
+TestGroups.settings = settings(max_examples=800 if is_deep() else 240, stateful_step_count=30, deadline=None)
