@@ -17,10 +17,18 @@ from support.servers import Servers
 _HERE = Path(__file__).parent
 
 
+_LONG = (
+    "test_exactly_once.py",
+    "test_standalone.py",
+    "test_examples.py",
+)  # minutes each: begun first, so that nobody waits for them at the end
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.path.parent != _HERE or item.path.name not in _LONG)
 
 
 @pytest.fixture(scope="session")
