@@ -1,6 +1,8 @@
 """Halves at a broker: seen by nobody until they are decided, and then exactly once each."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -361,17 +363,29 @@ def test_what_holds_for_sends_holds_for_halves(kind: Kind, tmp_path: Path) -> No
     _run(main())
 
 
-def test_halves_wait_for_the_disk(tmp_path: Path) -> None:
+def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = threading.Event()
+    sync = os.fdatasync
+
+    def slow(fd: int) -> None:
+        synced.wait(30)
+        sync(fd)
+
     async def main() -> None:
         async with _job("disk", tmp_path, BrokerLimits(max_unconfirmed_bytes=4000)) as (job, broker):
-            # One alone is always taken, however large; what comes with it waits until it is safe.
+            # One alone is always taken, however large; what comes before it is safe waits.
             large, small = halves(attempt(0, 0), 1, body=bytes(5000)), halves(attempt(0, 1), 1)
-            first, second = await asyncio.gather(
-                job.send_halves(large, attempt(0, 0)), job.send_halves(small, attempt(0, 1)), return_exceptions=True
-            )
-            assert first == 1
-            assert isinstance(second, OverloadedError)
-            assert second.retry_after_ms > 0
+            monkeypatch.setattr(os, "fdatasync", slow)
+            first = asyncio.ensure_future(job.send_halves(large, attempt(0, 0)))
+            await asyncio.sleep(0)
+            try:
+                with pytest.raises(OverloadedError) as refused:
+                    await job.send_halves(small, attempt(0, 1))
+                assert refused.value.retry_after_ms > 0
+                assert not first.done()
+            finally:
+                synced.set()
+            assert await first == 1
             assert await job.send_halves(small, attempt(0, 1)) == 1
             assert broker._store.state.delivery.halves.bytes > 5000
 
