@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
+from litemq.broker.answering import answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.parsing import parse
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue
 from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedQueue, ArchivedThroughRequest, Opcode, TopicRequest
@@ -57,7 +58,8 @@ class ArchiveRequests:
         if known is not None and known.location != request.location and not request.replaces:
             raise InvalidArgumentError(
                 f"topic {topic.name!r} is archived in {known.location} already, not in {request.location}. Where the table was moved, say so "
-                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it by `archived_through(…, replace=True)` of the client"
+                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it by "
+                "`archived_through(…, replace=True)` of the client"
             )
         queues = self._checked(topic, request)
         end = self._store.log_end
@@ -70,14 +72,7 @@ class ArchiveRequests:
                 replaces=request.replaces,
             )
             end = self._store.append_control(Control(archived_through=told)).end
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, b"")
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(end, confirmed)
+        answer_when_safe(self._store, caller, frame, end)
 
     def _checked(self, topic: TopicFacts, request: ArchivedThroughRequest) -> list[Queue]:
         state = self._store.state

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.answering import Answering
 from litemq.broker.caller import Caller
 from litemq.broker.check_times import CheckTimes
 from litemq.broker.config import BrokerLimits
@@ -61,23 +61,14 @@ _NOBODY: Final[deque[_Poll]] = deque()
 class CheckBack:
     """On the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        alarms: Alarms,
-        lookups: Executor,
-        in_background: Callable[[Coroutine[None, None, None]], None],
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, limits: BrokerLimits, alarms: Alarms, answering: Answering) -> None:
         self._store = store
         self._clock = clock
         self._limits = limits
         self._alarms = alarms
-        self._lookups = lookups
-        self._in_background = in_background
+        self._answering = answering
         self.times = CheckTimes(store, limits)
-        self._burials = HalfBurials(store, clock, lookups)
+        self._burials = HalfBurials(store, clock, answering.lookups)
         self._loop = asyncio.get_running_loop()
         self._polls: dict[str, deque[_Poll]] = {}  # by group
         self._of_caller: dict[Caller, set[_Poll]] = {}
@@ -105,7 +96,7 @@ class CheckBack:
         """Look at a transaction when it is time; sooner, where that is far off, since most have ended long before, and nobody cancels alarms."""
         self._alarms.at(min(due, self._clock.wall_ms() + _LOOK_MS), self._ring, name)
 
-    def said(self, transaction: str, _client: str) -> None:
+    def said(self, transaction: str) -> None:
         """Whoever was asked does not know."""
         self._unknown.add(transaction)
 
@@ -132,7 +123,7 @@ class CheckBack:
             _LOG.warning("transactions were not checked: %s; it is tried again", error)
             self._again(due)
         if over:
-            self._in_background(self._bury(over))
+            self._answering.in_background(self._bury(over))
 
     def _check(self, names: list[str], now: int) -> None:
         """One round: written down, and then asked."""
@@ -156,7 +147,7 @@ class CheckBack:
                 self._set_alarm(name, self.times.next_at(known))
         for asked in {id(poll): poll for _, poll in polls if poll is not None}.values():
             self._leave(asked)
-            self._in_background(self._ask(asked, asked.chosen))
+            self._answering.in_background(self._ask(asked, asked.chosen))
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
         """Whoever waits for the longest, and is not asked for too much already."""
@@ -213,7 +204,7 @@ class CheckBack:
             self._forget(name)
         if names:
             self._late.update(dict.fromkeys(names, _short(caller.client_id)))
-            self._in_background(self._ask(poll, names))
+            self._answering.in_background(self._ask(poll, names))
             return
         self._polls.setdefault(request.group, deque()).append(poll)
         self._of_caller.setdefault(caller, set()).add(poll)
@@ -246,7 +237,7 @@ class CheckBack:
         """Tell somebody which outcomes are wanted, with the messages that they are about."""
         try:
             await self._store.confirmed(self._store.log_end)
-            found = await self._loop.run_in_executor(self._lookups, records_of, self._store, names, self._limits.max_pull_bytes)
+            found = await self._loop.run_in_executor(self._answering.lookups, records_of, self._store, names, self._limits.max_pull_bytes)
         except LiteMQError as error:
             poll.caller.refuse(poll.frame, error)
             return

@@ -6,15 +6,14 @@ one, makes no difference.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.answering import Answering, answer_when_safe
 from litemq.broker.archives import ArchiveRequests
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
@@ -107,8 +106,7 @@ class Broker:
         self._group_requests = GroupRequests(store, self.groups, self._topic)
         self._retries = Retries(store, clock, self.alarms, self._tried_again)
         self._leasing = Leasing(store, self._limits, clock, self.alarms, self._retries.wait)
-        self._lookups: Executor = ThreadPoolExecutor(1, thread_name_prefix="litemq-lookup")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._answering = Answering()
         self._transactions = Transactions(
             store,
             clock,
@@ -119,18 +117,17 @@ class Broker:
             self._topic,
             self._grown,
             self._timers.held,
-            self._lookups,
-            self._in_background,
+            self._answering,
         )
         letters = Letters(store)
-        self._redriving = Redriving(store, letters, clock, self._lookups, self._grown)
-        dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._lookups, self._in_background)
+        self._redriving = Redriving(store, letters, clock, self._answering.lookups, self._grown)
+        dead_letter_requests = DeadLetterRequests(letters, self._redriving, self._limits, self._answering)
         self._cron = Cron(store, clock, self.alarms, self._grown)
-        job_requests = JobRequests(store, clock, self._cron, self._limits, self._lookups, self._grown, self._in_background)
-        timer_requests = TimerRequests(store, clock, self._limits, self._lookups, self._topic, self._timers.held, self._in_background)
+        job_requests = JobRequests(store, clock, self._cron, self._limits, self._answering, self._grown)
+        timer_requests = TimerRequests(store, clock, self._limits, self._answering, self._topic, self._timers.held)
         self._visitors = Visitors(clock)
         is_paused = store.state.delivery.groups.is_paused
-        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._lookups, is_paused), self._in_background)
+        why_requests = WhyRequests(Gatherer(store, clock, self._visitors, self._answering.lookups, is_paused), self._answering)
         self._trace = Trace(store, clock, self._limits.trace, self._limits.trace_one_in)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         # Headers of sends repeat: few producers, few queues, always the same bytes.
@@ -148,7 +145,7 @@ class Broker:
             **why_requests.handlers,
             **job_requests.handlers,
             **timer_requests.handlers,
-            **GroupAdmin(store, clock, self.groups, self._topic, self._look_up, self._group_changed).handlers,
+            **GroupAdmin(store, clock, self.groups, self._topic, self._answering, self._group_changed).handlers,
             Opcode.ALTER_TOPIC: self._alter_topic,
             **ArchiveRequests(store, clock, self._topic).handlers,
             **self._transactions.handlers,
@@ -242,9 +239,7 @@ class Broker:
         self._leasing.close()
         self._retries.close()
         self.groups.close()
-        for task in self._tasks:
-            task.cancel()
-        self._lookups.shutdown(wait=False, cancel_futures=True)
+        self._answering.close()
 
     # Sending and reading ------------------------------------------------------------------------------------------------------
 
@@ -281,7 +276,7 @@ class Broker:
         def look() -> tuple[bytes, bytes]:
             return OffsetAnswer(offset=self._store.offset_at_time(key, request.store_timestamp)).SerializeToString(), b""
 
-        self._look_up(caller, frame, look)
+        self._answering.look_up(caller, frame, look)
 
     def _find(self, caller: Caller, frame: Frame) -> None:
         request = _parse(FindRequest, frame[3])
@@ -291,23 +286,7 @@ class Broker:
         def look() -> tuple[bytes, bytes]:
             return b"", b"".join(map(_raw, _fitting(self._store.find(topic.name, request.key, most), self._limits.max_pull_bytes)))
 
-        self._look_up(caller, frame, look)
-
-    def _look_up(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None:
-        async def answer() -> None:
-            try:
-                header, attachment = await asyncio.get_running_loop().run_in_executor(self._lookups, look)
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            else:
-                caller.answer(frame, header, attachment)
-
-        self._in_background(answer())
-
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering.look_up(caller, frame, look)
 
     # Topics -------------------------------------------------------------------------------------------------------------------
 
@@ -333,7 +312,7 @@ class Broker:
             self._topics_changed(caller, frame, self._describe(topic))
             return
         check_same(topic, request)
-        self._answer_confirmed(caller, frame, self._store.log_end, self._describe(topic))
+        answer_when_safe(self._store, caller, frame, self._store.log_end, self._describe(topic).SerializeToString())
 
     def _alter_topic(self, caller: Caller, frame: Frame) -> None:
         request = _parse(AlterTopicRequest, frame[3])
@@ -378,20 +357,9 @@ class Broker:
         async def tell() -> None:
             if self._announce is not None:
                 await self._announce()
-            self._answer_confirmed(caller, frame, end, answer)
+            answer_when_safe(self._store, caller, frame, end, answer.SerializeToString())
 
-        self._in_background(tell())
-
-    def _answer_confirmed(self, caller: Caller, frame: Frame, end: int, answer: Message) -> None:
-        """Answer once everything below a log offset is safe."""
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, answer.SerializeToString())
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(end, confirmed)
+        self._answering.in_background(tell())
 
 
 def _raw(found: StoredRecord) -> bytes:

@@ -23,6 +23,7 @@ from litemq.broker.job_queues import JobQueues
 from litemq.broker.job_runs import is_running
 from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
+from litemq.format.record import DELAY_TIME_AT
 from litemq.proto.control_pb2 import Control, TickPassed, TicksPassed
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.storage.state import QueueKey
@@ -34,11 +35,11 @@ __all__ = ["Cron"]
 Longs = npt.NDArray[np.int64]
 
 _AT_ONCE: Final = 128  # jobs whose ticks are one append; then others have their turn
-_DELAY_TIME: Final = slice(72, 80)
 _NEAR_MS: Final = 120_000  # what is due within this time is in the heap
 _LOADED_AT_ONCE: Final = 500
 _LOOK_MS: Final = 1_000  # how often it is looked whether a run is over for which a tick waits
 _AGAIN_MS: Final = 1_000  # after a failure
+_ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _LOG = logging.getLogger(__name__)
 
 
@@ -175,15 +176,18 @@ class Cron:
             due[: self._due.size] = self._due
             self._due = due
 
-    def _schedule(self, slot: int, tick: int = 0) -> None:
-        """Find out when a job's next tick is sent, if that is not known."""
+    def _schedule(self, slot: int) -> None:
+        """Find out when a job's next tick is sent."""
         due = NEVER
         if self._jobs.table.definitions[slot]:
             job, row = self._jobs.definition(slot), self._jobs.table.columns[slot]
             if row["queued"]:
                 self._waiting.add(int(self._jobs.table.numbers[slot]))
             if not job.paused:
-                due = due_at(job, tick or next_tick(job, int(row["through"])))
+                due = due_at(job, next_tick(job, int(row["through"])))
+        self._set_due(slot, due)
+
+    def _set_due(self, slot: int, due: int) -> None:
         self._due[slot] = due
         if due < self._near_end:
             heapq.heappush(self._near, (due, slot))
@@ -224,13 +228,19 @@ class Cron:
             job, number, tick = self._jobs.definition(slot), int(table.numbers[slot]), int(table.columns[slot]["queued"])
             if not self._place(turn, job, number, tick, now):
                 turn.after.append(TickPassed(number=number, missed=1, queued=-1))
-        following = [self._decide(turn, slot, now) for slot in slots]
+        jobs = list(map(self._jobs.definition, slots))
+        numbers, columns = table.numbers[slots].tolist(), table.columns[slots]
+        throughs, queued = columns["through"].tolist(), columns["queued"].tolist()
+        following = [self._decide(turn, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)]
         self._pass(turn.before)
         if turn.placed:
             self._append(turn)
         self._pass(turn.after)
-        for slot, tick in zip(slots, following, strict=True):
-            self._schedule(slot, tick)
+        for slot, job, tick in zip(slots, jobs, following, strict=True):
+            if tick:
+                self._set_due(slot, due_at(job, tick))
+            else:
+                self._schedule(slot)
         return len(turn.placed)
 
     def _pass(self, passed: list[TickPassed]) -> None:
@@ -247,18 +257,17 @@ class Cron:
                 try:
                     end = self._store.append_placed([each]).end
                 except (InvalidArgumentError, RecordFormatError) as error:
-                    tick = int.from_bytes(each.record[_DELAY_TIME], "big")
+                    tick = int.from_bytes(each.record[DELAY_TIME_AT], "big")
                     _LOG.error("tick %d of the job with number %d cannot be sent: %s", tick, each.origin, error)
                     turn.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
         self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in turn.placed}), end)
 
-    def _decide(self, turn: _Turn, slot: int, now: int) -> int:
+    def _decide(self, turn: _Turn, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
         """What becomes of the ticks of a job that are due; returns the one behind them, where it is known."""
-        job, row = self._jobs.definition(slot), self._jobs.table.columns[slot]
-        number, through, queued = int(self._jobs.table.numbers[slot]), int(row["through"]), int(row["queued"])
         due = due_ticks(job, through, now)
-        send, others = due.send, list[int]()
-        if send and job.overlap != Overlap.ALLOW:
+        send: list[int] = due.send
+        others: list[int] = []
+        if send and job.overlap != _ALLOW:
             running = bool(queued) or is_running(self._store.state, self._jobs.row_at(slot), job.group)
             others, send = (send, []) if running else (send[1:], send[:1])
         if due.missed:

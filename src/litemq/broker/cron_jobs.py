@@ -45,6 +45,7 @@ _MOST_RETRIES: Final = 1_000
 _MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
 _MOST_COUNTED: Final = 1_000
 _ON_TIME_MS: Final = 10_000  # what is no later is sent even by those who want nothing caught up
+_ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _OVERLAPS: Final = frozenset(map(int, Overlap))
 _CATCH_UPS: Final = frozenset(map(int, CatchUp))
 _MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
@@ -55,9 +56,10 @@ def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) 
     """A definition as it is kept, or an error that says what is wrong. One that changes a job goes on from what it was."""
     job = JobDefinition()
     job.CopyFrom(told)
-    check_name(job.id, "job")
-    if len(job.id) > MAX_JOB_ID:
-        raise InvalidArgumentError(f"job id of {len(job.id)} characters: at most {MAX_JOB_ID} are allowed")
+    job_id = job.id
+    check_name(job_id, "job")
+    if len(job_id) > MAX_JOB_ID:
+        raise InvalidArgumentError(f"job id of {len(job_id)} characters: at most {MAX_JOB_ID} are allowed")
     check_name(job.topic)
     if job.group:
         check_name(job.group, "group")
@@ -67,7 +69,7 @@ def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) 
         raise InvalidArgumentError(f"a body of {len(job.body)} bytes: a job has {_MOST_BODY} at most; send what is larger from its handler")
     if len(job.keys) >= MAX_KEYS:
         raise InvalidArgumentError(f"{len(job.keys)} keys: a job has {MAX_KEYS - 1} at most, its id is one more")
-    if any(each.name.startswith("litemq-") for each in job.properties):
+    if job.properties and any(each.name.startswith("litemq-") for each in job.properties):
         raise InvalidArgumentError("properties whose names begin with litemq- are the broker's own")
     if job.tags or job.keys or job.properties or job.ordering_key:
         tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses what no message may have
@@ -75,15 +77,15 @@ def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) 
 
 
 def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) -> None:
-    if job.expression.strip().lower().startswith("@every"):
+    if job.expression.lstrip()[:6].lower() == "@every":
         if job.every_ms:
             raise InvalidArgumentError(f"job {job.id!r} has an expression and a duration: choose one")
         job.every_ms, job.expression = duration_ms(job.expression), ""
     if bool(job.expression) == bool(job.every_ms):
         raise InvalidArgumentError(f"job {job.id!r}: say either an expression or every how many seconds it runs")
-    for name in ("start_at", "end_at"):
-        if not 0 <= getattr(job, name) <= LATEST_TIME_MS:
-            raise InvalidArgumentError(f"{name}={getattr(job, name)}: choose a time before the year 10000")
+    for name, moment in (("start_at", job.start_at), ("end_at", job.end_at)):
+        if not 0 <= moment <= LATEST_TIME_MS:
+            raise InvalidArgumentError(f"{name}={moment}: choose a time before the year 10000")
     if job.end_at and job.end_at <= job.start_at:
         raise InvalidArgumentError(f"job {job.id!r} ends before it starts")
     if job.every_ms:
@@ -97,15 +99,20 @@ def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) 
 
 
 def _check_rules(job: JobDefinition) -> None:
-    if job.overlap not in _OVERLAPS or job.catch_up not in _CATCH_UPS:
-        raise InvalidArgumentError(f"overlap={job.overlap}, catch_up={job.catch_up}: one of them is not known here")
-    if job.overlap != Overlap.ALLOW and not job.group:
+    overlap, catch_up = job.overlap, job.catch_up
+    if overlap not in _OVERLAPS or catch_up not in _CATCH_UPS:
+        raise InvalidArgumentError(f"overlap={overlap}, catch_up={catch_up}: one of them is not known here")
+    if overlap != _ALLOW and not job.group:
         raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")
     if not job.catch_up_window_ms:
         job.catch_up_window_ms = _DAY_MS
-    for name, most in (("catch_up_window_ms", _LONGEST_MS), ("jitter_ms", _DAY_MS), ("timeout_ms", _DAY_MS)):
-        if not 0 <= getattr(job, name) <= most:
-            raise InvalidArgumentError(f"{name}={getattr(job, name)}: choose 0 … {most}")
+    for name, length, most in (
+        ("catch_up_window_ms", job.catch_up_window_ms, _LONGEST_MS),
+        ("jitter_ms", job.jitter_ms, _DAY_MS),
+        ("timeout_ms", job.timeout_ms, _DAY_MS),
+    ):
+        if not 0 <= length <= most:
+            raise InvalidArgumentError(f"{name}={length}: choose 0 … {most}")
     if job.max_retries > _MOST_RETRIES:
         raise InvalidArgumentError(f"max_retries={job.max_retries}: choose 0 … {_MOST_RETRIES}")
     if job.HasField("priority") and job.priority > 255:
@@ -201,17 +208,18 @@ def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_
     """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
     shared = _template(
         job.topic,
-        tuple(job.tags),
-        tuple([(each.name, each.value) for each in job.properties]),
+        tuple(job.tags) if job.tags else (),
+        tuple([(each.name, each.value) for each in job.properties]) if job.properties else (),
         job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
         tick or shown_tick,
         job.timeout_ms,
         job.max_retries if job.HasField("max_retries") else -1,
     )
-    return shared.also({JOB_PROPERTY: job.id}).encode(
+    job_id = job.id
+    return shared.also({JOB_PROPERTY: job_id}).encode(
         job.body,
         message_id=message_id,
-        keys=(*job.keys, job.id),
+        keys=(*job.keys, job_id) if job.keys else (job_id,),
         born_timestamp=now,
         delay_time=tick,
         sharding_key=job.ordering_key,

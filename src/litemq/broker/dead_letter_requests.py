@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from litemq.broker.answering import Answering
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.letters import Letter, Letters, selection_of
 from litemq.broker.parsing import parse
 from litemq.broker.redrive import Redrive, Redriving
-from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
+from litemq.errors import InvalidArgumentError, OverloadedError
 from litemq.format.dead_letters import DeadSelection
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -46,14 +46,12 @@ class DeadLetterRequests:
         letters: Letters,
         redriving: Redriving,
         limits: BrokerLimits,
-        lookups: Executor,
-        in_background: Callable[[Coroutine[None, None, None]], None],
+        answering: Answering,
     ) -> None:
         self._letters = letters
         self._redriving = redriving
         self._limits = limits
-        self._lookups = lookups
-        self._in_background = in_background
+        self._answering = answering
         self._following = 0
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.LIST_DEAD_TOPICS: self._list_topics,
@@ -76,10 +74,7 @@ class DeadLetterRequests:
         selection = selection_of(request.selection)
         offsets = self._letters.after(request.topic, request.after, _LOOKED_AT)
 
-        async def answer() -> tuple[bytes, bytes]:
-            return await asyncio.get_running_loop().run_in_executor(self._lookups, self._page, request, selection, offsets)
-
-        self._answer(caller, frame, answer())
+        self._answering.look_up(caller, frame, lambda: self._page(request, selection, offsets))
 
     def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
         """The next letters that are meant. From a thread: it may wait for the disk."""
@@ -118,29 +113,18 @@ class DeadLetterRequests:
             done = await self._redriving.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
             return RedriveRecordsAnswer(done=done).SerializeToString(), b""
 
-        self._answer(caller, frame, answer())
+        self._answering.later(caller, frame, answer())
 
     def _follow(self, caller: Caller, frame: Frame) -> None:
         request = parse(FollowRedriveRequest, frame[3])
         redrive = self._redriving.get(request.redrive_id)
         if self._following >= _MOST_FOLLOWING:
             raise OverloadedError(f"{_MOST_FOLLOWING} wait for redrives here already: ask again later", _RETRY_AFTER_MS)
-        self._answer(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
+        self._answering.later(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
 
     def _cancel(self, caller: Caller, frame: Frame) -> None:
         redrive = self._redriving.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)
-        self._answer(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
-
-    def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, tuple[bytes, bytes]]) -> None:
-        async def answer() -> None:
-            try:
-                header, attachment = await work
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            else:
-                caller.answer(frame, header, attachment)
-
-        self._in_background(answer())
+        self._answering.later(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
 
     async def _told_within(self, redrive: Redrive, seconds: float) -> tuple[bytes, bytes]:
         """How far a redrive is, at its end or after a while."""

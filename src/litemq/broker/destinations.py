@@ -13,13 +13,11 @@ from litemq.format.record import decode_record
 from litemq.storage.state import TopicFacts
 from litemq.storage.state.facts import HALF_TOPIC_ID
 from litemq.storage.store import Store
-from litemq.types import Stamp
+from litemq.types import PRIORITY_CLASSES, Stamp, priority_class
 
 __all__ = ["Destinations"]
 
 _MOST_STEPS: Final = 64  # from a retry to the one before it: more tries than anybody makes
-_CLASSES: Final = 8
-_CLASS_SIZE: Final = 32
 
 
 class Destinations:
@@ -46,7 +44,7 @@ class Destinations:
         """The queue id of a message's priority, beside a queue id of the same queue."""
         if not self._store.state.topics[topic_id].has_priorities:
             return queue_id
-        return queue_id - queue_id % _CLASSES + priority // _CLASS_SIZE
+        return queue_id - queue_id % PRIORITY_CLASSES + priority_class(priority)
 
     def _queue(self, topic: TopicFacts, letter: Letter) -> int:
         original = letter.original()

@@ -65,10 +65,10 @@ class Endings:
         copying: Copying,
         grown: Callable[[list[QueueKey], int], None],
         held: Callable[[], None],
-        said: Callable[[str, str], None],
+        said: Callable[[str], None],
     ) -> None:
-        """``grown`` is told which queues have new messages, ``held`` that some may wait for their time; ``said``, who does not know about which
-        transaction."""
+        """``grown`` is told which queues have new messages, ``held`` that some may wait for their time; ``said``, of which transaction
+        its producer does not know."""
         self._store = store
         self._clock = clock
         self._copying = copying
@@ -116,14 +116,14 @@ class Endings:
         committed: dict[str, None] = {}
         rolled_back: dict[str, None] = {}
         answers = []
-        for caller, _, ends in requests:
+        for _, _, ends in requests:
             states: list[TransactionState] = []
             for end in ends:
                 name = end.transaction
                 state = TX_COMMITTED if name in committed else TX_ROLLED_BACK if name in rolled_back else state_of(self._halves, name)
                 if state == TX_UNDECIDED:
                     if end.outcome == TX_UNDECIDED:
-                        self._said(name, caller.client_id)
+                        self._said(name)
                     elif end.outcome == TX_ROLLED_BACK:
                         rolled_back[name] = None
                         state = TX_ROLLED_BACK

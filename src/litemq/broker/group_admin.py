@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
+from litemq.broker.answering import Answering, answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.group_state import GroupState
 from litemq.broker.groups import Groups, Place
 from litemq.broker.parsing import parse
 from litemq.broker.resets import Step, plan, reset_record, to_undo, undo_steps
 from litemq.clock import Clock
-from litemq.errors import GroupBusyError, InvalidArgumentError, LiteMQError
+from litemq.errors import GroupBusyError, InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, Group, GroupChanged
 from litemq.proto.wire_pb2 import (
@@ -35,10 +36,6 @@ __all__ = ["GroupAdmin"]
 _MOST_ID: Final = 64
 
 
-class _LookUp(Protocol):
-    def __call__(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None: ...
-
-
 class GroupAdmin:
     """The requests of those who look after groups; ``handlers`` are those of a broker."""
 
@@ -48,15 +45,15 @@ class GroupAdmin:
         clock: Clock,
         groups: Groups,
         topic: Callable[[str], TopicFacts],
-        look_up: _LookUp,
+        answering: Answering,
         changed: Callable[[str], None],
     ) -> None:
-        """``look_up`` answers off the event loop; ``changed`` is told of each group whose offsets were set, or that goes on."""
+        """``changed`` is told of each group whose offsets were set, or that goes on."""
         self._store = store
         self._clock = clock
         self._groups = groups
         self._topic = topic
-        self._look_up = look_up
+        self._answering = answering
         self._changed = changed
         self._state = GroupState(store, clock, groups)
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
@@ -80,7 +77,7 @@ class GroupAdmin:
                 state.oldest = self._state.stored_at(key, offset)
             return answer.SerializeToString(), b""
 
-        self._look_up(caller, frame, look)
+        self._answering.look_up(caller, frame, look)
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         keys: dict[str, list[QueueKey]] = defaultdict(list)
@@ -112,7 +109,7 @@ class GroupAdmin:
             steps = plan(places, request.to, request.value, self._store.offset_at_time)
             return _answer("", steps, members, in_flight).SerializeToString(), b""
 
-        self._look_up(caller, frame, look)
+        self._answering.look_up(caller, frame, look)
 
     def _reset(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])
@@ -156,9 +153,10 @@ class GroupAdmin:
         undoes: str = "",
     ) -> None:
         members, in_flight = self._busy(group, topic)
+        answer = _answer(reset_id, steps, members, in_flight).SerializeToString()
         former = self._store.state.delivery.groups.resets(group)
         if any(reset.reset_id == reset_id for reset in former):  # it was asked for before, and the answer was lost
-            self._answer_confirmed(caller, frame, self._store.log_end, _answer(reset_id, steps, members, in_flight))
+            answer_when_safe(self._store, caller, frame, self._store.log_end, answer)
             return
         if (members or in_flight) and not force:
             raise GroupBusyError(
@@ -168,7 +166,7 @@ class GroupAdmin:
         appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
         self._groups.end_all(Place(group, topic.topic_id))  # what they say late is refused; what they read before is not continued
         self._changed(group)
-        self._answer_confirmed(caller, frame, appended.end, _answer(reset_id, steps, members, in_flight))
+        answer_when_safe(self._store, caller, frame, appended.end, answer)
 
     def _places(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[tuple[QueueKey, int, int, int]]:
         check_name(group, "group")
@@ -194,7 +192,7 @@ class GroupAdmin:
             changed = GroupChanged(group=Group(group=group, paused=request.paused))
             end = self._store.append_control(Control(group_changed=changed)).end
             self._changed(group)
-        self._answer_confirmed(caller, frame, end, None)
+        answer_when_safe(self._store, caller, frame, end)
 
     def _delete(self, caller: Caller, frame: Frame) -> None:
         group = check_name(parse(GroupRequest, frame[3]).group, "group")
@@ -206,16 +204,7 @@ class GroupAdmin:
             self._store.delete_topic(f"%RETRY%{group}")
         appended = self._store.append_control(Control(group_changed=GroupChanged(group=Group(group=group, gone=True))))
         self._changed(group)
-        self._answer_confirmed(caller, frame, appended.end, None)
-
-    def _answer_confirmed(self, caller: Caller, frame: Frame, end: int, answer: ResetAnswer | None) -> None:
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, b"" if answer is None else answer.SerializeToString())
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(end, confirmed)
+        answer_when_safe(self._store, caller, frame, appended.end)
 
 
 def _answer(reset_id: str, steps: list[Step], members: int = 0, in_flight: int = 0) -> ResetAnswer:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from litemq.broker.answering import answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.groups import Groups, Place
 from litemq.broker.membership import Member, Membership
 from litemq.broker.parsing import parse
 from litemq.broker.pulling import full_range_of
-from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     CommitRequest,
@@ -115,11 +115,4 @@ class GroupRequests:
             for each in request.offsets
         ]
         appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, b"")
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(appended.end, confirmed)
+        answer_when_safe(self._store, caller, frame, appended.end)

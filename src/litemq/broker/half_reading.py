@@ -33,11 +33,13 @@ def halves_of(store: Store, transaction: str, most_bytes: int) -> list[bytes]:
     for attempt in range(_TRIES):
         known = store.state.delivery.halves.get(transaction)
         records: list[bytes] = []
+        size = 0
         try:
             for run in [] if known is None else known.left:
-                if records and sum(map(len, records)) + run.bytes > most_bytes:
+                if records and size + run.bytes > most_bytes:
                     break
                 records.append(store.read_raw(run.first_log_offset))
+                size += len(records[-1])
         except OffsetOutOfRangeError:
             if attempt == _TRIES - 1:
                 raise

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+
 from litemq.broker.cron import Cron
 from litemq.broker.cron_jobs import checked, ticks_between
 from litemq.clock import Clock
@@ -138,8 +140,8 @@ class JobChanges:
         self._tell(change.number for change in changes)
 
     def _tell(self, numbers: Iterable[int]) -> None:
-        slots = map(self._jobs.table.slot, numbers)
-        self._cron.changed([slot for slot in slots if slot is not None])
+        slots = self._jobs.table.slots(np.fromiter(numbers, np.int64))
+        self._cron.changed(slots[slots >= 0].tolist())
 
     def pause(self, ids: Sequence[str], *, paused: bool) -> list[JobOutcome]:
         """Pause jobs, or let them go on: what was due meanwhile is not sent, but counted."""
@@ -173,9 +175,9 @@ class JobChanges:
                 numbers.append(int(self._jobs.table.numbers[slot]))
                 outcomes.append(JobOutcome(done="deleted"))
         if numbers:
-            slots = [slot for slot in map(self._jobs.table.slot, numbers) if slot is not None]
+            slots = self._jobs.table.slots(np.array(numbers, np.int64))
             self._store.append_control(Control(jobs_deleted=JobsDeleted(numbers=numbers)))
-            self._cron.changed(slots)
+            self._cron.changed(slots[slots >= 0].tolist())
         return outcomes
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
 from typing import Final
 
 from google.protobuf.message import Message
 
+from litemq.broker.answering import Answering, answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.cron import Cron
@@ -18,7 +18,7 @@ from litemq.broker.job_messages import JobMessages
 from litemq.broker.job_runs import is_running
 from litemq.broker.parsing import parse
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, JobNotFoundError, LiteMQError
+from litemq.errors import InvalidArgumentError, JobNotFoundError
 from litemq.net.frame import Frame
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import (
@@ -56,16 +56,15 @@ class JobRequests:
         clock: Clock,
         cron: Cron,
         limits: BrokerLimits,
-        lookups: Executor,
+        answering: Answering,
         grown: Callable[[list[QueueKey], int], None],
-        in_background: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         self._store = store
         self._jobs = store.state.delivery.jobs
         self._cron = cron
         self._changes = JobChanges(store, clock, cron, limits.max_jobs, limits.max_job_bytes)
-        self._messages = JobMessages(store, clock, lookups, grown)
-        self._in_background = in_background
+        self._messages = JobMessages(store, clock, answering.lookups, grown)
+        self._answering = answering
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.PUT_JOBS: self._put,
             Opcode.GET_JOBS: self._get,
@@ -138,13 +137,13 @@ class JobRequests:
         request = parse(JobsRequest, frame[3])
         _check_count(request.ids)
         outcomes = self._changes.delete(request.ids)
-        self._answer(caller, frame, _at_once(JobOutcomes(outcomes=outcomes)))
+        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
 
     def _pause(self, caller: Caller, frame: Frame) -> None:
         request = parse(PauseJobsRequest, frame[3])
         _check_count(request.ids)
         outcomes = self._changes.pause(request.ids, paused=request.paused)
-        self._answer(caller, frame, _at_once(JobOutcomes(outcomes=outcomes)))
+        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
 
     def _trigger(self, caller: Caller, frame: Frame) -> None:
         request = parse(TriggerJobRequest, frame[3])
@@ -173,20 +172,12 @@ class JobRequests:
     def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, Message]) -> None:
         """Answer once it is done, and safe."""
 
-        async def answer() -> None:
-            try:
-                told = await work
-                await self._store.confirmed(self._store.log_end)
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            else:
-                caller.answer(frame, told.SerializeToString())
+        async def safe() -> tuple[bytes, bytes]:
+            told = await work
+            await self._store.confirmed(self._store.log_end)
+            return told.SerializeToString(), b""
 
-        self._in_background(answer())
-
-
-async def _at_once(answer: Message) -> Message:
-    return answer
+        self._answering.later(caller, frame, safe())
 
 
 def _check_count(jobs: Sequence[object]) -> None:

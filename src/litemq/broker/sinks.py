@@ -13,6 +13,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.answering import answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.claims import claims_of_halves, priorities_of
 from litemq.broker.config import BrokerLimits
@@ -21,7 +22,7 @@ from litemq.broker.half_room import HalfRoom
 from litemq.broker.parsing import parse
 from litemq.broker.quotas import Quotas
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, TransactionRefusedError
+from litemq.errors import InvalidArgumentError, TransactionRefusedError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     AbortSinkRequest,
@@ -210,15 +211,6 @@ class SinkTransactions:
             else:
                 self._watch(query, batch)
 
-    # Answers ------------------------------------------------------------------------------------------------------------------
-
     def _answer(self, caller: Caller, frame: Frame, answer: Message) -> None:
         """Answer once everything that is known so far is safe."""
-
-        def confirmed(failure: LiteMQError | None) -> None:
-            if failure is None:
-                caller.answer(frame, answer.SerializeToString())
-            else:
-                caller.refuse(frame, failure)
-
-        self._store.when_confirmed(self._store.log_end, confirmed)
+        answer_when_safe(self._store, caller, frame, self._store.log_end, answer.SerializeToString())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
+from litemq.broker.answering import Answering, answer_when_safe
 from litemq.broker.caller import Caller
 from litemq.broker.config import BrokerLimits
 from litemq.broker.parsing import parse
@@ -17,7 +17,6 @@ from litemq.broker.timer_pages import TimerPages
 from litemq.clock import Clock
 from litemq.errors import (
     InvalidArgumentError,
-    LiteMQError,
     OffsetOutOfRangeError,
     OverloadedError,
     TimerEndedError,
@@ -75,21 +74,19 @@ class TimerRequests:
         store: Store,
         clock: Clock,
         limits: BrokerLimits,
-        lookups: Executor,
+        answering: Answering,
         topic: Callable[[str], TopicFacts],
         held: Callable[[], None],
-        in_background: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         """``topic`` finds a topic, or raises; ``held`` is told that the next timer may be another."""
         self._store = store
         self._clock = clock
         self._limits = limits
-        self._lookups = lookups
+        self._answering = answering
         self._topic = topic
         self._held = held
-        self._in_background = in_background
         self._pages = TimerPages(store)
-        self._changes = TimerChanges(store, lookups, in_background)
+        self._changes = TimerChanges(store, answering.lookups, answering.in_background)
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.CANCEL_TIMERS: self._cancel,
             Opcode.CANCEL_TIMER_BATCH: self._cancel_batch,
@@ -116,7 +113,7 @@ class TimerRequests:
             await self._changes.change(names, decide)
             return CancelTimersAnswer(outcomes=outcomes).SerializeToString(), b""
 
-        self._answer(caller, frame, answer())
+        self._answering.later(caller, frame, answer())
 
     def _cancel_batch(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerBatchRequest, frame[3])
@@ -132,12 +129,8 @@ class TimerRequests:
             now = self._clock.wall_ms()
             return [Control(timer_batch_cancelled=TimerBatchCancelled(topic=topic, batch_id=batch_id, before=self._store.log_end, at=now))]
 
-        async def answer() -> tuple[bytes, bytes]:
-            self._store.change_timers(decide)
-            await self._store.confirmed(self._store.log_end)
-            return b"", b""
-
-        self._answer(caller, frame, answer())
+        self._store.change_timers(decide)
+        answer_when_safe(self._store, caller, frame, self._store.log_end)
 
     def _reschedule(self, caller: Caller, frame: Frame) -> None:
         request = parse(RescheduleRequest, frame[3])
@@ -157,7 +150,7 @@ class TimerRequests:
             self._held()
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), b""
 
-        self._answer(caller, frame, answer())
+        self._answering.later(caller, frame, answer())
 
     def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
         delivery = self._store.state.delivery
@@ -184,7 +177,7 @@ class TimerRequests:
     def _describe(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerRequest, frame[3])
         name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
-        self._answer(caller, frame, self._described(name))
+        self._answering.later(caller, frame, self._described(name))
 
     async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
         facts: list[TimerFacts] = []
@@ -198,7 +191,9 @@ class TimerRequests:
             record = b""
             if facts[0].state != TimerState.UNKNOWN:
                 try:
-                    record = await asyncio.get_running_loop().run_in_executor(self._lookups, self._store.read_raw, facts[0].pending)
+                    record = await asyncio.get_running_loop().run_in_executor(
+                        self._answering.lookups, self._store.read_raw, facts[0].pending
+                    )
                 except OffsetOutOfRangeError:
                     continue  # it was carried on, and its old place is gone
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
@@ -213,22 +208,7 @@ class TimerRequests:
             if len(text.encode()) > MAX_KEY_BYTES:
                 raise InvalidArgumentError(f"{text[:80]!r}: at most {MAX_KEY_BYTES} bytes are a key, an id or a batch")
 
-        async def answer() -> tuple[bytes, bytes]:
-            page = await asyncio.get_running_loop().run_in_executor(self._lookups, self._pages.page, request)
-            return page.SerializeToString(), b""
-
-        self._answer(caller, frame, answer())
-
-    def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, tuple[bytes, bytes]]) -> None:
-        async def answer() -> None:
-            try:
-                header, attachment = await work
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            else:
-                caller.answer(frame, header, attachment)
-
-        self._in_background(answer())
+        self._answering.look_up(caller, frame, lambda: (self._pages.page(request).SerializeToString(), b""))
 
 
 def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
+from collections.abc import Callable
 from typing import Final
 
+from litemq.broker.answering import Answering
 from litemq.broker.caller import Caller
 from litemq.broker.check_back import CheckBack
 from litemq.broker.half_reading import records_of
 from litemq.broker.parsing import parse
 from litemq.broker.transaction_facts import facts_of
-from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,
@@ -38,17 +37,10 @@ _MOST_BYTES: Final = 4 << 20
 class TransactionRequests:
     """The requests about transactions; ``handlers`` are those of a broker."""
 
-    def __init__(
-        self,
-        store: Store,
-        check_back: CheckBack,
-        lookups: Executor,
-        in_background: Callable[[Coroutine[None, None, None]], None],
-    ) -> None:
+    def __init__(self, store: Store, check_back: CheckBack, answering: Answering) -> None:
         self._store = store
         self._times = check_back.times
-        self._lookups = lookups
-        self._in_background = in_background
+        self._answering = answering
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
             Opcode.DESCRIBE_TRANSACTION: self._describe,
             Opcode.LIST_TRANSACTIONS: self._list,
@@ -61,28 +53,25 @@ class TransactionRequests:
     def _describe(self, caller: Caller, frame: Frame) -> None:
         name = parse(DescribeTransactionRequest, frame[3]).transaction
 
-        async def answer() -> None:
+        async def answer() -> tuple[bytes, bytes]:
             facts, records = facts_of(self._halves, name, self._times), []
             if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
-                try:
-                    await self._store.confirmed(self._store.log_end)
-                    found = await asyncio.get_running_loop().run_in_executor(self._lookups, records_of, self._store, [name], _MOST_BYTES)
-                except LiteMQError as error:
-                    caller.refuse(frame, error)
-                    return
+                await self._store.confirmed(self._store.log_end)
+                loop = asyncio.get_running_loop()
+                found = await loop.run_in_executor(self._answering.lookups, records_of, self._store, [name], _MOST_BYTES)
                 records = found.get(name, [])
-            caller.answer(frame, TransactionAnswer(facts=facts).SerializeToString(), b"".join(records))
+            return TransactionAnswer(facts=facts).SerializeToString(), b"".join(records)
 
-        self._in_background(answer())
+        self._answering.later(caller, frame, answer())
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListTransactionsRequest, frame[3])
 
-        async def answer() -> None:
-            names = await asyncio.get_running_loop().run_in_executor(self._lookups, self._names, request)
-            caller.answer(frame, self._told(request, names).SerializeToString())
+        async def answer() -> tuple[bytes, bytes]:
+            names = await asyncio.get_running_loop().run_in_executor(self._answering.lookups, self._names, request)
+            return self._told(request, names).SerializeToString(), b""
 
-        self._in_background(answer())
+        self._answering.later(caller, frame, answer())
 
     def _names(self, request: ListTransactionsRequest) -> list[str]:
         """The next ones in the order of their names. From a thread: they may be many."""

@@ -6,10 +6,10 @@ asked. The halves of both stand in one topic, and become messages in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
+from collections.abc import Callable
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.answering import Answering
 from litemq.broker.backlog import Backlog
 from litemq.broker.caller import Caller
 from litemq.broker.check_back import CheckBack
@@ -43,17 +43,16 @@ class Transactions:
         topic: Callable[[str], TopicFacts],
         grown: Callable[[list[QueueKey], int], None],
         held: Callable[[], None],
-        lookups: Executor,
-        in_background: Callable[[Coroutine[None, None, None]], None],
+        answering: Answering,
     ) -> None:
         """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some may wait for their time."""
         self._copying = Copying(store, clock, alarms, grown, held)
         room = HalfRoom(store, clock, limits, backlog)
         self._sinks = SinkTransactions(store, clock, limits, quotas, room, alarms, topic, self._copying)
-        self._check_back = CheckBack(store, clock, limits, alarms, lookups, in_background)
+        self._check_back = CheckBack(store, clock, limits, alarms, answering)
         sending = HalfSending(store, limits, quotas, room, topic, self._check_back.watch)
         endings = Endings(store, clock, self._copying, grown, held, self._check_back.said)
-        requests = TransactionRequests(store, self._check_back, lookups, in_background)
+        requests = TransactionRequests(store, self._check_back, answering)
         self._copying.begin()
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
             **self._sinks.handlers,

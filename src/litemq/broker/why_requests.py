@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from litemq.broker.answering import Answering
 from litemq.broker.caller import Caller
 from litemq.broker.parsing import parse
 from litemq.broker.trace_events import TraceEvent
 from litemq.broker.why import Facts, reason
 from litemq.broker.why_facts import Gathered, Gatherer
-from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.errors import InvalidArgumentError
 from litemq.format.limits import MAX_MESSAGE_ID_BYTES
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import Opcode, WhyAnswer, WhyRequest
@@ -25,9 +26,9 @@ _MOST_EVENTS: Final = 50
 class WhyRequests:
     """``handlers`` are those of a broker."""
 
-    def __init__(self, gatherer: Gatherer, in_background: Callable[[Coroutine[None, None, None]], None]) -> None:
+    def __init__(self, gatherer: Gatherer, answering: Answering) -> None:
         self._gatherer = gatherer
-        self._in_background = in_background
+        self._answering = answering
         self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.WHY: self._why}
 
     def _why(self, caller: Caller, frame: Frame) -> None:
@@ -36,15 +37,11 @@ class WhyRequests:
         if not request.message_id or len(request.message_id.encode()) > MAX_MESSAGE_ID_BYTES:
             raise InvalidArgumentError(f"message_id={request.message_id[:80]!r}: 1 … {MAX_MESSAGE_ID_BYTES} bytes are an id")
 
-        async def answer() -> None:
-            try:
-                gathered = await self._gatherer.gather(request.topic, request.message_id, request.group)
-            except LiteMQError as error:
-                caller.refuse(frame, error)
-            else:
-                caller.answer(frame, _told(gathered).SerializeToString())
+        async def answer() -> tuple[bytes, bytes]:
+            gathered = await self._gatherer.gather(request.topic, request.message_id, request.group)
+            return _told(gathered).SerializeToString(), b""
 
-        self._in_background(answer())
+        self._answering.later(caller, frame, answer())
 
 
 def _told(gathered: Gathered) -> WhyAnswer:

@@ -13,6 +13,7 @@ from litemq.cli.exit_codes import EXIT_FAILED
 from litemq.cli.job_showing import job_row, run_row, show_job, stand
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import named_values
 from litemq.cli.output import Format, OutputFormat, write_rows, write_value
 from litemq.client.job_options import CatchUpRule, OverlapRule
 from litemq.types import check_name
@@ -84,7 +85,7 @@ def create(
         "end_at": None if end is None else moment(end, "--end"),
         "keys": keys or (),
         "tags": tags or (),
-        "properties": _properties(properties or []),
+        "properties": named_values(properties or []),
         "ordering_key": ordering_key,
     }
     check_name(job_id, "job")  # an empty one would be made by the client, and nobody would know it
@@ -94,16 +95,6 @@ def create(
         return await make(topic, body.encode("utf-8", "surrogateescape"), job_id=job_id, **options)
 
     show_job(with_client(url, config, use), output)
-
-
-def _properties(pairs: list[str]) -> dict[str, str]:
-    named = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{pair!r}: write NAME=VALUE", param_hint="--property")
-        named[name] = value
-    return named
 
 
 @app.command("list")

@@ -17,6 +17,7 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
+from litemq.cli.options import named_values
 from litemq.cli.output import Format, OutputFormat, plain, write_value
 from litemq.cli.showing import as_value, receipt_as_value, write_message
 from litemq.errors import InvalidArgumentError
@@ -75,7 +76,7 @@ def send(
 ) -> None:
     """Send one message, and say where it is stored."""
     content = _body(body, file)
-    named = _properties(properties or [])
+    named = named_values(properties or [])
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
 
     async def use(mq: AsyncClient) -> SendReceipt:
@@ -114,16 +115,6 @@ def _body(text: str | None, file: Path | None) -> bytes:
     if file is not None:
         return file.read_bytes()
     return sys.stdin.buffer.read() if text == "-" else (text or "").encode("utf-8", "surrogateescape")
-
-
-def _properties(pairs: list[str]) -> dict[str, str]:
-    named = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise typer.BadParameter(f"{pair!r}: write NAME=VALUE", param_hint="--property")
-        named[name] = value
-    return named
 
 
 @app.command("tail")

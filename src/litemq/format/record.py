@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from enum import Enum, StrEnum
 from typing import Final, NoReturn
 
@@ -75,6 +76,7 @@ from litemq.types import (
 
 __all__ = [
     "BLANK_MAGIC",
+    "DELAY_TIME_AT",
     "FIXED_BYTES",
     "MAGIC",
     "PRODUCER_BYTES_AT",
@@ -99,6 +101,7 @@ BLANK_MAGIC: Final = 0x4C4D51FF
 FIXED_BYTES: Final = 144
 PRODUCER_BYTES_AT: Final = 64  # the producer's checksum covers everything from here on
 STAMP_AT: Final = 12
+DELAY_TIME_AT: Final = slice(72, 80)
 STAMPED_BYTES_AT: Final = 16  # the broker's checksum covers from here to the producer's bytes
 
 SEVERAL_TAGS: Final = 0xFFFFFFFF
@@ -296,9 +299,7 @@ class RecordTemplate:
 
     def also(self, properties: Mapping[str, str]) -> RecordTemplate:
         """The same with more properties, whose names are others: for messages that share all but a few words."""
-        other = RecordTemplate.__new__(RecordTemplate)
-        for name in RecordTemplate.__slots__:
-            setattr(other, name, getattr(self, name))
+        other = copy(self)
         whole = self._properties + _encode_properties(properties)
         if len(whole) > MAX_PROPERTIES_BYTES:
             raise InvalidArgumentError(f"properties of {len(whole)} bytes: at most {MAX_PROPERTIES_BYTES} are allowed")

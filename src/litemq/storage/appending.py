@@ -12,7 +12,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.format.check import are_of_topic, check_batch
 from litemq.format.columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, encode_record
+from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT, encode_record
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.format.stretches import stretches_of_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
@@ -41,7 +41,6 @@ Longs = npt.NDArray[np.int64]
 
 NO_OFFSET: Final = -1
 _MOST_QUEUES: Final = 65536
-_DELAY_TIME: Final = slice(72, 80)
 _UNSTAMPED: Final = bytes(PRODUCER_BYTES_AT - STAMP_AT)
 
 
@@ -150,18 +149,27 @@ def placed_batch(state: State, placed: Sequence[Placed]) -> Batch:
 
 def _check_successors(state: State, placed: Sequence[Placed]) -> None:
     """Refuse what comes after a record that was carried on, or sent on, since it was read: its place is another now."""
-    tries, letters, jobs = state.delivery.tries, state.delivery.dead_letters, state.delivery.jobs
-    latest: dict[int, int] = {}
+    tries, letters = state.delivery.tries, state.delivery.dead_letters
+    ticks: list[tuple[int, int]] = []
     for each in placed:
         if each.kind is RecordKind.RETRY and tries.moved_to(each.origin) != each.origin:
             raise InvalidArgumentError(f"what is tried again was carried on from log offset {each.origin}: read it there")
         if each.kind is RecordKind.MESSAGE and is_job_number(each.origin):
-            tick = int.from_bytes(each.record[_DELAY_TIME], "big")
-            if not jobs.may_send(each.origin, tick) or 0 < tick <= latest.get(each.origin, 0):
-                raise InvalidArgumentError(f"tick {tick} of job number {each.origin} was sent or given up before, or the job is gone")
-            latest[each.origin] = max(tick, latest.get(each.origin, 0))
+            ticks.append((each.origin, int.from_bytes(each.record[DELAY_TIME_AT], "big")))
         elif each.kind is RecordKind.MESSAGE and each.origin >= 0 and each.origin not in letters:
             raise InvalidArgumentError(f"there is no dead letter at log offset {each.origin}, or it was sent on before")
+    if ticks:
+        _check_ticks(state, ticks)
+
+
+def _check_ticks(state: State, ticks: list[tuple[int, int]]) -> None:
+    """Refuse ticks of jobs that were sent or given up: each comes once, and later ones behind it."""
+    latest: dict[int, int] = {}
+    may_send = state.delivery.jobs.may_send(*np.array(ticks, np.int64).T).tolist()
+    for (number, tick), may in zip(ticks, may_send, strict=True):
+        if not may or 0 < tick <= latest.get(number, 0):
+            raise InvalidArgumentError(f"tick {tick} of job number {number} was sent or given up before, or the job is gone")
+        latest[number] = max(tick, latest.get(number, 0))
 
 
 def control_batch(control: Control, now_ms: int) -> Batch:

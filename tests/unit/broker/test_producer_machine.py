@@ -80,7 +80,7 @@ class Transactions(RuleBasedStateMachine):
 
     async def _close(self) -> None:
         self.broker.close()
-        await asyncio.gather(*self.broker._tasks, return_exceptions=True)
+        await asyncio.gather(*self.broker._answering._tasks, return_exceptions=True)
 
     def _undecided(self) -> list[str]:
         return [name for name, state in self.states.items() if state == TX_UNDECIDED]
@@ -149,7 +149,7 @@ class Transactions(RuleBasedStateMachine):
 
     async def _ring(self) -> None:
         self.broker.alarms.ring_due()
-        await asyncio.gather(*self.broker._tasks)
+        await asyncio.gather(*self.broker._answering._tasks)
 
     # What brokers do ------------------------------------------------------------------------------------------------------------
 

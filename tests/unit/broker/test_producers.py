@@ -72,7 +72,7 @@ async def _producer(
         producer = Producer(broker)
         await producer.create()
         yield producer, broker
-        await asyncio.gather(*broker._tasks)
+        await asyncio.gather(*broker._answering._tasks)
 
 
 def _records(data: bytes | memoryview) -> list[StoredRecord]:
@@ -98,7 +98,7 @@ async def _ids(broker: Broker, queue_id: int = 0) -> list[str]:
 async def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
     broker.alarms.ring_due()
-    await asyncio.gather(*broker._tasks)
+    await asyncio.gather(*broker._answering._tasks)
 
 
 @KINDS

@@ -104,7 +104,6 @@ class Changes:
         for touched in pages.values():
             row = runs_row(touched)
             rows[row_key(row)] = row
-        for touch in touches:
-            row = self._confirmed.row(touch)
+        for row in self._confirmed.rows_of(touches):
             rows[row_key(row)] = row
         return rows.items()

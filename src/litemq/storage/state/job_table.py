@@ -105,6 +105,19 @@ class JobTable:
         self.definitions[slot] = definition
         return slot
 
+    def add(self, numbers: list[int], ids: list[str], definitions: list[bytes]) -> range:
+        """Many new jobs at once, with rising numbers behind all others; returns their slots."""
+        begin = len(self.definitions)
+        slots = range(begin, begin + len(numbers))
+        if slots.stop > self._numbers.size:
+            self._resize(max(2 * begin, slots.stop))
+        self._numbers[begin : slots.stop] = numbers
+        self._columns[begin : slots.stop] = _NOTHING
+        self.definitions += definitions
+        self.ids.update(zip(ids, slots, strict=True))
+        self.bytes += sum(map(len, definitions))
+        return slots
+
     def _new_slot(self, number: int) -> int:
         size = len(self.definitions)
         if size and number <= self._numbers[size - 1]:

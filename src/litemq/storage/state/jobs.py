@@ -7,7 +7,7 @@ as log offsets are: nobody takes a tick for what became of another record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -74,17 +74,27 @@ class Jobs:
         """What a job is."""
         return JobDefinition.FromString(self.table.definitions[slot])
 
-    def may_send(self, number: int, tick: int) -> bool:
-        """Whether a job is there, and a tick of it was neither sent nor given up."""
-        slot = self.table.slot(number)
-        if slot is None:
-            return False
-        return tick == 0 or tick > self.table.columns[slot]["through"] or tick == self.table.columns[slot]["queued"]
+    def may_send(self, numbers: Longs, ticks: Longs) -> npt.NDArray[np.bool_]:
+        """For each tick whether its job is there, and it was neither sent nor given up."""
+        slots = self.table.slots(numbers)
+        if not self.table.definitions:
+            return slots >= 0
+        rows = self.table.columns[slots]
+        may: npt.NDArray[np.bool_] = (slots >= 0) & ((ticks == 0) | (ticks > rows["through"]) | (ticks == rows["queued"]))
+        return may
 
     def row_at(self, slot: int) -> JobRow:
         """All that is known of a job."""
-        told = dict(zip(_TOLD, self.table.values(slot), strict=False))
-        return JobRow(number=int(self.table.numbers[slot]), definition=self.table.definitions[slot], **told)
+        return self._row(slot, int(self.table.numbers[slot]), self.table.values(slot)).job
+
+    def _row(self, slot: int, number: int, values: tuple[int, ...]) -> Row:
+        row = Row()
+        job = row.job
+        job.number, job.definition = number, self.table.definitions[slot]
+        for name, value in zip(_TOLD, values, strict=False):
+            if value:  # most are 0, and need not be set
+                setattr(job, name, value)
+        return row
 
     # Changing -----------------------------------------------------------------------------------------------------------------
 
@@ -92,7 +102,7 @@ class Jobs:
         """Take in a change."""
         match control.WhichOneof("change"):
             case "jobs_put":
-                return [self._put(told) for told in control.jobs_put.jobs]
+                return self._put_all(control.jobs_put.jobs)
             case "jobs_deleted":
                 return [touch for number in control.jobs_deleted.numbers for touch in self._delete(number)]
             case "ticks_passed":
@@ -105,19 +115,43 @@ class Jobs:
             case _:
                 return []
 
-    def _put(self, told: JobPut) -> Touch:
+    def _put_all(self, jobs: Sequence[JobPut]) -> list[Touch]:
+        """Most are new: those that stand together are taken in together."""
+        last = int(self.table.numbers[-1]) if self.table.definitions else 0
+        new: list[JobPut] = []
+        for told in jobs:
+            if told.number > last and not told.skipped:
+                new.append(told)
+            else:
+                self._add(new)
+                new = []
+                self._put(told)
+            last = max(last, told.number)
+        self._add(new)
+        return [("job", told.number) for told in jobs]
+
+    def _add(self, new: list[JobPut]) -> None:
+        if not new:
+            return
+        definitions = [told.definition for told in new]
+        known = list(map(JobDefinition.FromString, definitions))
+        slots = self.table.add([told.number for told in new], [job.id for job in known], definitions)
+        columns = self.table.columns[slots.start : slots.stop]
+        columns["through"] = [told.through for told in new]
+        columns["is_watched"] = [_is_watched(job) for job in known]
+
+    def _put(self, told: JobPut) -> None:
         definition = JobDefinition.FromString(told.definition)
         slot = self.table.put(told.number, definition.id, told.definition)
         row = self.table.columns[slot]
         if told.through:
             row["through"], row["queued"] = max(told.through, int(row["through"])), 0
-        _add(row, "skipped", told.skipped)
+        _count(row, "skipped", told.skipped)
         self._watch(slot, definition)
-        return "job", told.number
 
     def _watch(self, slot: int, definition: JobDefinition) -> None:
         row = self.table.columns[slot]
-        row["is_watched"] = bool(definition.group) and definition.overlap != Overlap.ALLOW
+        row["is_watched"] = _is_watched(definition)
         log_offset = int(row["log_offset"])
         if log_offset >= 0:
             if row["is_watched"]:
@@ -139,8 +173,8 @@ class Jobs:
             return []
         row = self.table.columns[slot]
         row["through"] = max(told.through, int(row["through"]))
-        _add(row, "skipped", told.skipped)
-        _add(row, "missed", told.missed)
+        _count(row, "skipped", told.skipped)
+        _count(row, "missed", told.missed)
         if told.queued:
             row["queued"] = max(told.queued, 0)
         return [("job", told.number)]
@@ -216,7 +250,7 @@ class Jobs:
         group = self.definition(slot).group
         if group and group != record.properties.get("litemq-group"):
             return []
-        _add(self.table.columns[slot], "failed", 1)
+        _count(self.table.columns[slot], "failed", 1)
         return [("job", int(self.table.numbers[slot]))]
 
     # Rows ---------------------------------------------------------------------------------------------------------------------
@@ -225,14 +259,22 @@ class Jobs:
         """The row that a touch names."""
         match touch:
             case ("job", int(number)):
-                slot = self.table.slot(number)
-                return Row(job=JobRow(number=number, gone=True) if slot is None else self.row_at(slot))
+                return next(self.rows_of([number]))
             case _:
                 return None
 
+    def rows_of(self, numbers: list[int]) -> Iterator[Row]:
+        """The rows of some jobs, by their numbers."""
+        slots = self.table.slots(np.array(numbers, np.int64))
+        there = slots[slots >= 0]
+        values = iter(self.table.columns[there].tolist())
+        for number, slot in zip(numbers, slots.tolist(), strict=True):
+            yield Row(job=JobRow(number=number, gone=True)) if slot < 0 else self._row(slot, number, next(values))
+
     def rows(self) -> Iterator[Row]:
         """All of it, in one order."""
-        return (Row(job=self.row_at(slot)) for slot in self.table.live())
+        numbers = self.table.numbers
+        return (self._row(slot, int(numbers[slot]), self.table.values(slot)) for slot in self.table.live())
 
     def put(self, row: Row) -> bool:
         """Take in a row of a snapshot."""
@@ -252,6 +294,10 @@ class Jobs:
         return other
 
 
-def _add(row: npt.NDArray[np.void] | np.void, name: str, count: int) -> None:
+def _is_watched(definition: JobDefinition) -> bool:
+    return bool(definition.group) and definition.overlap != Overlap.ALLOW
+
+
+def _count(row: npt.NDArray[np.void] | np.void, name: str, count: int) -> None:
     if count:
         row[name] = min(int(row[name]) + count, _MOST)

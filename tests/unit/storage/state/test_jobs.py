@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut, TickPassed, TicksPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
-from litemq.storage.state.jobs import TicksPlaced, first_job_number, is_job_number
+from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord, Touch
+from litemq.storage.state.jobs import Jobs, TicksPlaced, first_job_number, is_job_number
 from litemq.storage.state.rows import is_gone, row_key
 from litemq.types import Overlap, RecordKind
 
@@ -90,20 +90,48 @@ def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) 
     assert _rows(copied) == before
 
 
+def _may_send(jobs: Jobs, number: int, *ticks: int) -> list[bool]:
+    may: list[bool] = jobs.may_send(np.full(len(ticks), number), np.array(ticks, np.int64)).tolist()
+    return may
+
+
+def test_nobody_sends_for_a_job_that_is_not_there() -> None:
+    delivery = Delivery()
+    assert _may_send(delivery.jobs, NUMBERS[0], 0, 5) == [False, False]
+    delivery.apply(_put(NUMBERS[1]))
+    assert _may_send(delivery.jobs, NUMBERS[0], 0, 5) == [False, False]
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(NUMBERS), st.integers(0, 30), st.integers(0, 2)), unique_by=lambda each: each[0])))
+def test_jobs_that_are_put_together_are_as_those_put_one_after_another(records: list[list[tuple[int, int, int]]]) -> None:
+    together, apart = Delivery(), Delivery()
+    for record in records:
+        puts = [_put(number, through=through, skipped=skipped) for number, through, skipped in record]
+        touched = together.apply(Control(jobs_put=JobsPut(jobs=[put.jobs_put.jobs[0] for put in puts])))
+        assert touched == [touch for put in puts for touch in apart.apply(put)]
+    assert _rows(together) == _rows(apart)
+    assert together.jobs.table.bytes == apart.jobs.table.bytes
+    assert list(together.rows_of(list(map(_touch, NUMBERS)))) == [apart.row(_touch(number)) for number in NUMBERS]
+
+
+def _touch(number: int) -> Touch:
+    return "job", number
+
+
 def test_counts_and_places_of_ticks() -> None:
     delivery = Delivery()
     jobs = delivery.jobs
     for number in NUMBERS[:2]:
         delivery.apply(_put(number, through=10))
-    assert [jobs.may_send(NUMBERS[0], tick) for tick in (0, 10, 11)] == [True, False, True]
+    assert _may_send(jobs, NUMBERS[0], 0, 10, 11) == [True, False, True]
     delivery.place(_ticks(100, (NUMBERS[0], 20), (NUMBERS[1], 15), (NUMBERS[0], 25), (NUMBERS[0], 0), (999, 5)))
     first, second = (jobs.row_at(slot) for slot in jobs.table.live())
     assert (first.sent, first.through, first.last_tick, first.queue_offset) == (3, 25, 25, 103)
     assert (second.sent, second.through, second.log_offset) == (1, 15, 808)
     delivery.apply(Control(ticks_passed=TicksPassed(jobs=[TickPassed(number=NUMBERS[0], through=40, skipped=1, queued=35)])))
-    assert [jobs.may_send(NUMBERS[0], tick) for tick in (35, 36, 40, 41)] == [True, False, False, True]
+    assert _may_send(jobs, NUMBERS[0], 35, 36, 40, 41) == [True, False, False, True]
     delivery.place(_ticks(110, (NUMBERS[0], 35)))
-    assert (jobs.row_at(0).queued, jobs.row_at(0).through, jobs.may_send(NUMBERS[0], 35)) == (0, 40, False)
+    assert (jobs.row_at(0).queued, jobs.row_at(0).through, _may_send(jobs, NUMBERS[0], 35)) == (0, 40, [False])
 
 
 def test_a_letter_that_is_carried_on_is_no_second_death() -> None:
