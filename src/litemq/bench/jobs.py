@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from litemq import AsyncClient
 from litemq.bench.clusters import RunningBroker, running_broker
-from litemq.bench.load import measure_latency
+from litemq.bench.processes import flow, processes
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
@@ -66,6 +68,10 @@ class JobsAtScale:
         return self.last.load_s
 
     async def _work(self, broker: RunningBroker) -> JobRun:
+        with processes(1) as others:
+            return await self._work_beside(broker, others)
+
+    async def _work_beside(self, broker: RunningBroker, others: Executor) -> JobRun:
         async with AsyncClient(broker.url) as mq:
             for topic in (_TOPIC, _FLOW):
                 await mq.admin.create_topic(topic, queues=4)
@@ -76,8 +82,8 @@ class JobsAtScale:
             if result.refused or result.created != self._jobs:
                 raise LiteMQError(f"{result.created} of {self._jobs} jobs were created: {result.refused[:3]}")
             await self._wait_for_quiet()
-            quiet = await self._flow(broker.url)
-            within, busy = await self._minute(broker.url, await self._next_minute(first))
+            quiet = await self._flow(broker.url, others)
+            within, busy = await self._minute(broker.url, await self._next_minute(first), others)
             resident = broker.resident_bytes
         return JobRun(took, within, quiet, busy, resident)
 
@@ -103,8 +109,9 @@ class JobsAtScale:
         if left < self._window + self._lead:
             await asyncio.sleep(left + self._period / 6)
 
-    async def _flow(self, url: str) -> float:
-        result = await measure_latency(url, topic=_FLOW, rate=self._rate, seconds=self._window, durability="disk")
+    async def _flow(self, url: str, others: Executor) -> float:
+        normally = partial(flow, url, topic=_FLOW, rate=self._rate, seconds=self._window, durability="disk")
+        result = await asyncio.get_running_loop().run_in_executor(others, normally)
         if result.failed or result.missing:
             raise LiteMQError(f"{result.failed} normal messages failed and {result.missing} are missing: {result.first_error}")
         return (result.latency_ms or {}).get(99.0, 0.0)
@@ -115,11 +122,11 @@ class JobsAtScale:
         await asyncio.sleep(max(0.0, minute - self._lead - time.time()))
         return minute * 1000
 
-    async def _minute(self, url: str, minute_ms: int) -> tuple[float, float]:
+    async def _minute(self, url: str, minute_ms: int, others: Executor) -> tuple[float, float]:
         """How long it takes until all jobs of a minute have sent their message, and how long normal messages take meanwhile."""
         receiving = asyncio.create_task(self._receive(url, minute_ms))
         try:
-            busy = await self._flow(url)
+            busy = await self._flow(url, others)
             async with asyncio.timeout(_LATEST_S):
                 return await receiving, busy
         except TimeoutError:

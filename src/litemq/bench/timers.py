@@ -10,8 +10,10 @@ import secrets
 import time
 from array import array
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import cycle, islice
 from random import Random
 from typing import Final
@@ -20,7 +22,8 @@ import numpy as np
 
 from litemq import AsyncClient, OutgoingMessage
 from litemq.bench.clusters import RunningBroker, running_broker
-from litemq.bench.load import LoadResult, measure_latency
+from litemq.bench.load import LoadResult
+from litemq.bench.processes import flow, processes
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
@@ -36,6 +39,7 @@ _FLOW: Final = "flow"
 _AT_ONCE: Final = 5_000  # messages of one send_batch
 _DIFFERENT: Final = 100_000  # delays
 _CALLS: Final = 4  # of send_batch at a time
+_PRODUCERS: Final = 2  # processes
 _FARTHEST_DAYS: Final = 364.0
 _NEAREST_DAYS: Final = 0.1
 _QUIET_S: Final = 3.0  # between inserting and the first that is due
@@ -88,27 +92,31 @@ class TimersAtScale:
         return self.last.inserted_per_s
 
     async def _work(self, broker: RunningBroker) -> TimerRun:
-        async with AsyncClient(broker.url, buffer_bytes=256 << 20) as mq:
-            for topic in (_TOPIC, _FLOW):
-                await mq.admin.create_topic(topic, queues=4)
-            await mq.send(_TOPIC, b"first", delay=timedelta(days=_FARTHEST_DAYS))  # routes and connections are there from here on
-            far = _far()
-            began = time.perf_counter()
-            await _send(mq, islice(cycle(far), self._pending))
-            inserted = self._pending / (time.perf_counter() - began)
-            derived, resident = broker.derived_bytes, broker.resident_bytes
-            late, normal, most_resident = await self._fire(mq, broker)
+        with processes(_PRODUCERS) as others:
+            async with AsyncClient(broker.url) as mq:
+                for topic in (_TOPIC, _FLOW):
+                    await mq.admin.create_topic(topic, queues=4)
+                inserted = await self._insert(broker.url, others)
+                derived, resident = broker.derived_bytes, broker.resident_bytes
+                late, normal, most_resident = await self._fire(mq, broker, others)
         return TimerRun(inserted, late, normal, max(resident, most_resident), derived, self._pending)
 
-    async def _fire(self, mq: AsyncClient, broker: RunningBroker) -> tuple[Punctuality, LoadResult, int]:
+    async def _insert(self, url: str, others: Executor) -> float:
+        """How many timers a second are taken from several producers."""
+        loop = asyncio.get_running_loop()
+        each = self._pending // _PRODUCERS
+        spans = await asyncio.gather(*(loop.run_in_executor(others, _insert, url, each) for _ in range(_PRODUCERS)))
+        return each * _PRODUCERS / (max(end for _, end in spans) - min(begin for begin, _ in spans))
+
+    async def _fire(self, mq: AsyncClient, broker: RunningBroker, others: Executor) -> tuple[Punctuality, LoadResult, int]:
         """The timers of a minute, and how late they come while as much else flows as always."""
         count = int(self._rate * self._seconds)
         first_ms = int((time.time() + _QUIET_S + count / 50_000) * 1000)
         await _send(mq, _near(count, first_ms, self._rate))
         receiving = asyncio.create_task(_receive(broker.url, count))
-        normal = asyncio.create_task(
-            measure_latency(broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=_QUIET_S + self._seconds, durability="memory")
-        )
+        seconds = _QUIET_S + self._seconds
+        normally = partial(flow, broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=seconds, durability="memory")
+        normal = asyncio.get_running_loop().run_in_executor(others, normally)
         most = 0
         try:
             until = first_ms / 1000 + self._seconds + _LATEST_S
@@ -122,9 +130,8 @@ class TimersAtScale:
                 raise LiteMQError(f"timers are missing {_LATEST_S:g} s after the last of {count} was due")
             return await receiving, result, most
         finally:
-            for task in (receiving, normal):
-                task.cancel()
-            await asyncio.gather(receiving, normal, return_exceptions=True)
+            receiving.cancel()
+            await asyncio.gather(receiving, normal, return_exceptions=True)  # the other process ends by itself
 
 
 def _far() -> list[OutgoingMessage]:
@@ -139,6 +146,20 @@ def _near(count: int, first_ms: int, per_s: int) -> Iterator[OutgoingMessage]:
         due = first_ms + number * 1000 // per_s
         mark = number.to_bytes(8, "big") + due.to_bytes(8, "big")
         yield OutgoingMessage(mark + _BODY[len(mark) :], deliver_at=datetime.fromtimestamp(due / 1000, UTC))
+
+
+def _insert(url: str, count: int) -> tuple[float, float]:
+    """Send so many timers; returns when that began and ended, by a clock that is the same in all processes."""
+
+    async def insert() -> tuple[float, float]:
+        async with AsyncClient(url, buffer_bytes=128 << 20) as mq:
+            await mq.send(_TOPIC, b"first", delay=timedelta(days=_FARTHEST_DAYS))  # routes and connections are there from here on
+            far = _far()
+            began = time.monotonic()
+            await _send(mq, islice(cycle(far), count))
+            return began, time.monotonic()
+
+    return run(insert())
 
 
 async def _send(mq: AsyncClient, messages: Iterator[OutgoingMessage]) -> None:

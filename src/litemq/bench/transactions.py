@@ -21,7 +21,7 @@ from litemq.net.event_loop import run
 __all__ = ["CommittedTransactions"]
 
 _TRANSACTIONS: Final = 60_000
-_UNDER_WAY: Final = 256
+_UNDER_WAY: Final = 512
 _ROLLED_BACK: Final = 20  # one in so many
 _BODY: Final = secrets.token_bytes(1024 - 8)
 _TOPIC: Final = "payments"

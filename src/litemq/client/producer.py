@@ -17,7 +17,7 @@ from litemq.client.routing import Route, pick
 from litemq.client.terms import PLAIN, Terms
 from litemq.client.topic_sender import Posted, QueueChooser, TopicSender
 from litemq.errors import ClientClosedError, InvalidArgumentError, LiteMQError
-from litemq.types import BodyCodec, Durability, MessageType, check_name
+from litemq.types import DEFAULT_PRIORITY, BodyCodec, Durability, MessageType, check_name
 
 __all__ = ["Producer"]
 
@@ -98,14 +98,15 @@ class Producer:
                 return waiter
         chooser = sender.of_priority(terms.priority) if sender.classes or terms is not PLAIN else sender
         queue = chooser.for_key(ordering_key) if ordering_key else chooser.present or chooser.choose(keys)
+        delay_time, expire_at, priority = terms
         if level is None:
             level = queue.default_level
-            if tags or content_type or properties or terms is not PLAIN:
-                template = queue.template((level, tags, content_type, properties, terms.priority))
+            if tags or content_type or properties or priority != DEFAULT_PRIORITY:
+                template = queue.template((level, tags, content_type, properties, priority))
             else:
                 template = queue.plain or queue.plain_template()
         else:
-            template = queue.template((level, tags, content_type, properties, terms.priority))
+            template = queue.template((level, tags, content_type, properties, priority))
         message_id, now = self._ids.next()
         sequencer = queue.sequencer
         record = template.encode(
@@ -116,9 +117,9 @@ class Producer:
             sequence=sequencer.next_sequence if level else 0,
             sharding_key=ordering_key,
             codec=codec,
-            delay_time=terms.delay_time,
-            expire_at=terms.expire_at,
-            message_type=_DELAYED if terms.delay_time else _NORMAL,
+            delay_time=delay_time,
+            expire_at=expire_at,
+            message_type=_DELAYED if delay_time else _NORMAL,
         )
         size = len(record)
         room.taken += size

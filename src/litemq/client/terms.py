@@ -24,6 +24,9 @@ class Terms(NamedTuple):
 
 PLAIN: Final = Terms()
 
+_LEAST_DELAY_S: Final = LEAST_DELAY_MS / 1000
+_MOST_DELAY_S: Final = MOST_DELAY_MS / 1000
+
 # The delays of RocketMQ's levels 1 … 18, in seconds.
 _LEVELS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
@@ -37,6 +40,9 @@ def terms_of(
     delay_level: int | None = None,
 ) -> Terms:
     """What a caller asks for, or an error that says what may be asked for."""
+    is_plain = deliver_at is None and ttl is None and priority is None and delay_level is None
+    if is_plain and type(delay) is float and _LEAST_DELAY_S <= delay <= _MOST_DELAY_S:  # as most who send very many
+        return Terms(now_ms + round(delay * 1000))
     due = due_of(now_ms, delay, deliver_at, delay_level)
     expire_at = 0
     if ttl is not None:
