@@ -134,7 +134,7 @@ class SimulatedYear:
 
     async def _ring(self) -> None:
         self._alarms.ring_due()
-        while (working := self._timers._task or self._timers._loading) is not None:
+        while (working := self._timers._errand.task or self._timers._loading) is not None:
             await asyncio.wait((working,))
             await asyncio.sleep(0)
 

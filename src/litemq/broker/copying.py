@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.errand import Errand
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError
+from litemq.errors import InvalidArgumentError
 from litemq.storage.state import QueueKey
 from litemq.storage.store import DecidedHalves, Store
 
@@ -17,8 +17,6 @@ __all__ = ["Copying"]
 
 _BYTES_AT_ONCE: Final = 1 << 20  # some milliseconds for which everybody else waits
 _MOST_UNCONFIRMED: Final = 32 << 20  # then the disk catches up first: others write, too
-_AGAIN_MS: Final = 1000  # after a failure
-_LOG = logging.getLogger(__name__)
 
 
 class Copying:
@@ -34,32 +32,20 @@ class Copying:
         self._grown = grown
         self._held = held
         self._turn = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._closed = False
-        self._said = ""
+        self._errand = Errand("copies halves", "committed records are not in their queues yet", self.copy_all, self._come_again)
 
     def begin(self) -> None:
         """There may be something to copy."""
-        if self._task is None and not self._closed and self._store.state.delivery.halves.first_decided is not None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="litemq copies halves")
+        if self._store.state.delivery.halves.first_decided is not None:
+            self._errand.begin()
 
     def close(self) -> None:
         """Nothing is copied any more."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
+        self._errand.close()
 
-    async def _run(self) -> None:
-        try:
-            await self.copy_all()
-            self._said = ""
-        except LiteMQError as error:
-            if str(error) != self._said and not self._closed:  # once, not every second
-                self._said = str(error)
-                _LOG.warning("committed records are not in their queues yet: %s; it is tried again", error)
-            self._alarms.at(self._clock.wall_ms() + _AGAIN_MS, self._ring, None)
-        finally:
-            self._task = None
+    def _come_again(self, after_ms: int) -> None:
+        if after_ms:
+            self._alarms.at(self._clock.wall_ms() + after_ms, self._ring, None)
 
     def _ring(self, _keys: list[None]) -> None:
         self.begin()
@@ -69,7 +55,7 @@ class Copying:
         copied, store = 0, self._store
         halves = store.state.delivery.halves
         async with self._turn:
-            while not self._closed and halves.first_decided is not None:
+            while not self._errand.is_closed and halves.first_decided is not None:
                 keys = halves.decided_queues()
                 await store.confirmed(store.log_end)  # the decision first
                 copied += await self._copy_confirmed()
@@ -81,7 +67,7 @@ class Copying:
     async def _copy_confirmed(self) -> int:
         """Copy what is safe, and was decided."""
         copied, store = 0, self._store
-        while not self._closed:
+        while not self._errand.is_closed:
             decided = await self._read()
             if decided is None:
                 break

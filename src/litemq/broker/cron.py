@@ -19,10 +19,11 @@ import numpy.typing as npt
 from litemq.broker.alarms import Alarms
 from litemq.broker.cron_jobs import due_at, due_ticks, next_tick, tick_id, tick_record
 from litemq.broker.cron_schedule import NEVER
+from litemq.broker.errand import Errand
 from litemq.broker.job_queues import JobQueues
 from litemq.broker.job_runs import is_running
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
+from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import DELAY_TIME_AT
 from litemq.proto.control_pb2 import Control, TickPassed, TicksPassed
 from litemq.proto.jobs_pb2 import JobDefinition
@@ -38,7 +39,6 @@ _AT_ONCE: Final = 128  # jobs whose ticks are one append; then others have their
 _NEAR_MS: Final = 120_000  # what is due within this time is in the heap
 _LOADED_AT_ONCE: Final = 500
 _LOOK_MS: Final = 1_000  # how often it is looked whether a run is over for which a tick waits
-_AGAIN_MS: Final = 1_000  # after a failure
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _LOG = logging.getLogger(__name__)
 
@@ -60,18 +60,14 @@ class Cron:
         self._near_end = 0
         self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
         self._firing = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._errand = Errand("sends ticks", "ticks of jobs were not sent", self.fire_due, self._set_next)
         self._set_for: int | None = None
-        self._closed = False
-        self._said = ""
         if len(self._jobs):
             self._ring([])
 
     def close(self) -> None:
         """Nothing is sent any more; what was due is decided by whoever opens the store next."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
+        self._errand.close()
 
     def changed(self, slots: Iterable[int]) -> None:
         """Jobs were created or changed: their next ticks may be others."""
@@ -94,7 +90,7 @@ class Cron:
         sent = 0
         async with self._firing:
             await self._load()
-            while not self._closed:
+            while not self._errand.is_closed:
                 now = self._clock.wall_ms()
                 slots = self._take(now)
                 waiting = self._over()
@@ -118,23 +114,7 @@ class Cron:
 
     def _ring(self, _dues: list[int]) -> None:
         self._set_for = None
-        if self._task is None and not self._closed:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="litemq sends ticks")
-
-    async def _run(self) -> None:
-        again_ms = 0
-        try:
-            await self.fire_due()
-            self._said = ""
-        except LiteMQError as error:
-            again_ms = _AGAIN_MS
-            if str(error) != self._said and not self._closed:  # once, not every second
-                self._said = str(error)
-                _LOG.warning("ticks of jobs were not sent: %s; it is tried again", error)
-        finally:
-            self._task = None
-            if not self._closed:
-                self._set_next(again_ms)
+        self._errand.begin()
 
     def _set_next(self, after_ms: int = 0) -> None:
         now = self._clock.wall_ms()

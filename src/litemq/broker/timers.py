@@ -14,8 +14,9 @@ from functools import partial
 from typing import Final
 
 from litemq.broker.alarms import Alarms
+from litemq.broker.errand import Errand
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError
+from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import FIXED_BYTES
 from litemq.format.timer_batches import batch_of
 from litemq.format.view import RecordView
@@ -51,10 +52,8 @@ class Timers:
         self._alarms = alarms
         self._grown = grown
         self._firing = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._errand = Errand("fires timers", "timers were not fired", self.fire_due, self._set_next)
         self._set_for: int | None = None
-        self._closed = False
-        self._said = ""
         self._loading: asyncio.Future[None] | None = None
         self._load_after = 0
         self._ring([])
@@ -67,16 +66,14 @@ class Timers:
 
     def close(self) -> None:
         """Nothing fires any more; what was due is fired by whoever opens the store next."""
-        self._closed = True
-        if self._task is not None:
-            self._task.cancel()
+        self._errand.close()
 
     async def fire_due(self) -> int:
         """Fire all that is due now; returns how many messages that were."""
         fired = 0
         async with self._firing:
             now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
-            while not self._closed:
+            while not self._errand.is_closed:
                 near_end = self._store.timers.near_end
                 await self._load(now)
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
@@ -94,27 +91,8 @@ class Timers:
         self._alarms.at(due, self._ring, due)
 
     def _ring(self, _dues: list[int]) -> None:
-        if self._task is None and not self._closed:
+        if self._errand.begin():
             self._set_for = None
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="litemq fires timers")
-
-    async def _run(self) -> None:
-        again_ms = 0
-        try:
-            await self.fire_due()
-            self._said = ""
-        except LiteMQError as error:
-            again_ms = _AGAIN_MS
-            self._complain(error)
-        finally:
-            self._task = None
-            if not self._closed:
-                self._set_next(again_ms)
-
-    def _complain(self, error: BaseException) -> None:
-        if str(error) != self._said and not self._closed:  # once, not every second
-            self._said = str(error)
-            _LOG.warning("timers were not fired: %s; it is tried again", error)
 
     def _set_next(self, after_ms: int) -> None:
         """The alarm for the first that will be due, or for when the next minutes must be loaded."""
@@ -141,10 +119,10 @@ class Timers:
         self._loading = None
         error = None if loading.cancelled() else loading.exception()
         if error is not None:
-            self._complain(error)
+            self._errand.complain(error)
         elif self._store.timers.near_end > near_end:
             self._load_after = 0
-        if self._task is None and not self._closed:
+        if self._errand.task is None and not self._errand.is_closed:
             self._set_next(0)
 
     # Firing -------------------------------------------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ class TimerHistories(RuleBasedStateMachine):
         self.alarms = Alarms(self.time)
         self.alarms.close()  # nothing rings by itself: what happens, and when, depends on nothing but the steps
         timers = Timers(self.store, self.time, self.alarms, lambda _keys, _end: None)
-        if timers._task is not None:
-            await timers._task
+        if timers._errand.task is not None:
+            await timers._errand.task
         return timers
 
     def _stop_firing(self) -> None:
