@@ -5,13 +5,12 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner, TopicDeleted
 from litemq.storage.state import QueueKey
-from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.delivery import Delivery, PlacedRecord
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
-from litemq.storage.state.rows import is_gone, row_key
 from litemq.types import RecordKind
+from support.delivery_histories import Change, check_snapshot, check_touches, rows_of, take
 
 NAMES = [f"{query}/{batch}/{partition}/0" for query in ("q", "a/b") for batch in (0, 1) for partition in (0, 1)]
-Change = Control | PlacedEvent
 
 
 def _committed(query: str, batch: int, *partitions: int) -> Control:
@@ -51,48 +50,21 @@ def _histories(draw: st.DrawFn) -> list[Change]:
     return history
 
 
-def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
-    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
-
-
-def _rows(delivery: Delivery) -> list[bytes]:
-    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
-
-
 @settings(deadline=None)
 @given(_histories(), st.integers(0, 16))
 def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
-    whole = Delivery()
-    for change in history[:cut]:
-        _take(whole, change)
-    loaded = Delivery()
-    for row in whole.rows():
-        assert loaded.put(row)
-    copied, before = whole.copy(), _rows(whole)
-    assert _rows(loaded) == before
-    for change in history[cut:]:
-        _take(whole, change)
-        _take(loaded, change)
-        assert _rows(loaded) == _rows(whole)
+    def check(loaded: Delivery, whole: Delivery) -> None:
         assert (loaded.halves.bytes, loaded.halves.runs) == (whole.halves.bytes, whole.halves.runs)
         assert whole.halves.runs == sum(len(row.halves.runs) for row in whole.rows())
         assert loaded.halves.first_decided == whole.halves.first_decided
-    assert _rows(copied) == before
+
+    check_snapshot(history, cut, check)
 
 
 @settings(deadline=None)
 @given(_histories())
 def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
-    delivery = Delivery()
-    stored: dict[bytes, bytes] = {}
-    for change in history:
-        for touch in _take(delivery, change):
-            row = delivery.row(touch)
-            if is_gone(row):
-                stored.pop(row_key(row), None)
-            else:
-                stored[row_key(row)] = row.SerializeToString(deterministic=True)
-        assert sorted(stored.values()) == sorted(_rows(delivery))
+    check_touches(history)
 
 
 @settings(deadline=None)
@@ -100,7 +72,7 @@ def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> No
 def test_it_does_not_matter_how_many_come_at_a_time(history: list[Change], most: int) -> None:
     whole, parts = Delivery(), Delivery()
     for change in history:
-        _take(whole, change)
+        take(whole, change)
         if isinstance(change, HalvesPlaced):
             for at in range(0, change.length, most):
                 length = min(most, change.length - at)
@@ -112,13 +84,13 @@ def test_it_does_not_matter_how_many_come_at_a_time(history: list[Change], most:
                     length=length,
                     bytes=8 * length,
                 )
-                _take(parts, part)
+                take(parts, part)
         elif isinstance(change, HalvesCopied):
             for _ in range(change.length):
-                _take(parts, HalvesCopied(change.transaction, 1))
+                take(parts, HalvesCopied(change.transaction, 1))
         else:
-            _take(parts, change)
-    assert _rows(parts) == _rows(whole)
+            take(parts, change)
+    assert rows_of(parts) == rows_of(whole)
 
 
 def _placed(name: str, first: int, count: int, log_offset: int, queue_id: int = 0, topic_id: int = 16) -> HalvesPlaced:

@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut, TickPassed, TicksPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord, Touch
+from litemq.storage.state.delivery import Delivery, PlacedRecord, Touch
 from litemq.storage.state.jobs import Jobs, TicksPlaced, first_job_number, is_job_number
-from litemq.storage.state.rows import is_gone, row_key
 from litemq.types import Overlap, RecordKind
+from support.delivery_histories import Change, check_snapshot, check_touches, rows_of
 
 NUMBERS = [100 * each + 4 for each in range(6)]
-Change = Control | PlacedEvent
 
 
 def _put(number: int, **fields: int) -> Control:
@@ -60,34 +59,16 @@ def _histories(draw: st.DrawFn) -> list[Change]:
     return history
 
 
-def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
-    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
-
-
-def _rows(delivery: Delivery) -> list[bytes]:
-    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
-
-
 @settings(deadline=None)
 @given(_histories(), st.integers(0, 16))
 def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
-    whole = Delivery()
-    for change in history[:cut]:
-        _take(whole, change)
-    loaded = Delivery()
-    for row in reversed(list(whole.rows())):  # in any order
-        assert loaded.put(row)
-    copied, before = whole.copy(), _rows(whole)
-    assert _rows(loaded) == before
-    kept = {row_key(row): row for row in whole.rows()}
-    for change in history[cut:]:
-        for touch in _take(whole, change):
-            row = whole.row(touch)
-            kept[row_key(row)] = row
-        _take(loaded, change)
-        assert _rows(loaded) == _rows(whole)
-        assert {key: row for key, row in kept.items() if not is_gone(row)} == {row_key(row): row for row in whole.rows()}
-    assert _rows(copied) == before
+    check_snapshot(history, cut)
+
+
+@settings(deadline=None)
+@given(_histories())
+def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
+    check_touches(history)
 
 
 def _may_send(jobs: Jobs, number: int, *ticks: int) -> list[bool]:
@@ -109,7 +90,7 @@ def test_jobs_that_are_put_together_are_as_those_put_one_after_another(records: 
         puts = [_put(number, through=through, skipped=skipped) for number, through, skipped in record]
         touched = together.apply(Control(jobs_put=JobsPut(jobs=[put.jobs_put.jobs[0] for put in puts])))
         assert touched == [touch for put in puts for touch in apart.apply(put)]
-    assert _rows(together) == _rows(apart)
+    assert rows_of(together) == rows_of(apart)
     assert together.jobs.table.bytes == apart.jobs.table.bytes
     assert list(together.rows_of(list(map(_touch, NUMBERS)))) == [apart.row(_touch(number)) for number in NUMBERS]
 

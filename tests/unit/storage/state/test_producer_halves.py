@@ -14,14 +14,13 @@ from litemq.proto.control_pb2 import (
     TransactionsDecided,
 )
 from litemq.storage.state import outcomes
-from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.delivery import Delivery, PlacedRecord
 from litemq.storage.state.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.outcomes import Outcome, Outcomes
-from litemq.storage.state.rows import is_gone, row_key
 from litemq.types import RecordKind
+from support.delivery_histories import Change, check_snapshot, check_touches
 
 NAMES = [f"tx:shop:{number}@here" for number in range(4)]
-Change = Control | PlacedEvent
 
 
 def _placed(name: str, at: int, topic_id: int = 16, **more: int) -> HalvesPlaced:
@@ -64,49 +63,22 @@ def _histories(draw: st.DrawFn) -> list[Change]:
     return history
 
 
-def _take(delivery: Delivery, change: Change) -> list[tuple[object, ...]]:
-    return delivery.apply(change) if isinstance(change, Control) else delivery.place(change)
-
-
-def _rows(delivery: Delivery) -> list[bytes]:
-    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
-
-
 @settings(deadline=None)
 @given(_histories(), st.integers(0, 24))
 def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
-    whole = Delivery()
-    for change in history[:cut]:
-        _take(whole, change)
-    loaded = Delivery()
-    for row in whole.rows():
-        assert loaded.put(row)
-    copied, before = whole.copy(), _rows(whole)
-    assert _rows(loaded) == before
-    for change in history[cut:]:
-        _take(whole, change)
-        _take(loaded, change)
-        assert _rows(loaded) == _rows(whole)
+    def check(loaded: Delivery, whole: Delivery) -> None:
         assert (loaded.halves.bytes, loaded.halves.runs) == (whole.halves.bytes, whole.halves.runs)
         assert loaded.halves.first_decided == whole.halves.first_decided
         for at in (500, 1500):
             assert loaded.halves.producers_before(at) == whole.halves.producers_before(at)
-    assert _rows(copied) == before
+
+    check_snapshot(history, cut, check)
 
 
 @settings(deadline=None)
 @given(_histories())
 def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
-    delivery = Delivery()
-    stored: dict[bytes, bytes] = {}
-    for change in history:
-        for touch in _take(delivery, change):
-            row = delivery.row(touch)
-            if is_gone(row):
-                stored.pop(row_key(row), None)
-            else:
-                stored[row_key(row)] = row.SerializeToString(deterministic=True)
-        assert sorted(stored.values()) == sorted(_rows(delivery))
+    check_touches(history)
 
 
 def test_the_first_message_is_the_decision() -> None:

@@ -20,10 +20,11 @@ from litemq.proto.control_pb2 import (
     TopicDeleted,
     TryFailed,
 )
-from litemq.storage.state.delivery import Delivery, PlacedRecord
+from litemq.storage.state.delivery import PlacedRecord
 from litemq.storage.state.facts import QueueKey
 from litemq.storage.state.progress import Progress, place_of
 from litemq.types import RecordKind
+from support.delivery_histories import Change, check_snapshot, check_touches
 
 KEY = QueueKey(16, 1)
 GROUPS = st.sampled_from(["billing", "audit"])
@@ -96,48 +97,16 @@ def _in_order(history: list[Control | PlacedRecord]) -> list[Control | PlacedRec
 HISTORIES = st.lists(_ticks() | _commits() | _placed() | ENDS, max_size=12).map(_in_order)
 
 
-def _take(delivery: Delivery, change: Control | PlacedRecord) -> list[tuple[object, ...]]:
-    return delivery.place(change) if isinstance(change, PlacedRecord) else delivery.apply(change)
-
-
-def _rows(delivery: Delivery) -> list[bytes]:
-    return [row.SerializeToString(deterministic=True) for row in delivery.rows()]
-
-
 @settings(deadline=None)
 @given(HISTORIES, st.integers(0, 12))
-def test_a_snapshot_and_the_rest_are_the_whole(history: list[Control | PlacedRecord], cut: int) -> None:
-    whole = Delivery()
-    for change in history[:cut]:
-        _take(whole, change)
-    loaded = Delivery()
-    for row in whole.rows():
-        assert loaded.put(row)
-    copied = whole.copy()
-    before = _rows(whole)
-    assert _rows(loaded) == before
-    for change in history[cut:]:
-        _take(whole, change)
-        _take(loaded, change)
-    assert _rows(loaded) == _rows(whole)
-    assert _rows(copied) == before
+def test_a_snapshot_and_the_rest_are_the_whole(history: list[Change], cut: int) -> None:
+    check_snapshot(history, cut)
 
 
 @settings(deadline=None)
 @given(HISTORIES)
-def test_rows_that_are_touched_are_all_that_changed(history: list[Control | PlacedRecord]) -> None:
-    from litemq.storage.state.rows import is_gone, row_key
-
-    delivery = Delivery()
-    stored: dict[bytes, bytes] = {}
-    for change in history:
-        for touch in _take(delivery, change):
-            row = delivery.row(touch)
-            if is_gone(row):
-                stored.pop(row_key(row), None)
-            else:
-                stored[row_key(row)] = row.SerializeToString(deterministic=True)
-        assert sorted(stored.values()) == sorted(_rows(delivery))
+def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> None:
+    check_touches(history)
 
 
 def _tick(done: list[Run] = [], released: list[Run] = [], grants: list[tuple[list[Run], int, int]] = []) -> Control:  # noqa: B006
