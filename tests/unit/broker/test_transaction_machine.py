@@ -1,87 +1,41 @@
 """Jobs that write in two phases under any order of requests, repeats, stops and retention: each committed record once, no other ever (I7)."""
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from litemq.broker import copying
-from litemq.broker.core import Broker
-from litemq.clock import FakeClock
 from litemq.errors import TransactionRefusedError
-from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record import encode_record
 from litemq.proto.wire_pb2 import Attempt
-from litemq.storage.config import StoreConfig
-from litemq.storage.disk_store import DiskStore
-from litemq.storage.memory_store import MemoryStore
-from litemq.storage.state import QueueKey
 from litemq.storage.state.halves import sink_transaction
 from litemq.types import Record
+from support.broker_machine import BrokerMachine
 from support.halves import Job
-from support.quick_disk import QuickDisk
 
-T = TypeVar("T")
-SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
-QUEUES = 2
+QUEUES = BrokerMachine.queues
 Sent = tuple[str, int]  # an id, and the queue
 
 
-class Transactions(RuleBasedStateMachine):
+class Transactions(BrokerMachine):
     """A broker, beside a dictionary of what each try has sent and of what is to be read."""
-
-    is_on_disk = False
 
     @initialize()
     def begin(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="litemq-halves-"))
-        self.runner = asyncio.Runner()
-        self.clock = FakeClock()
         self.sent: dict[str, list[Sent]] = {}  # by try, in the order of the log; undecided
         self.requests: list[tuple[Attempt, int, int, int]] = []  # that may be repeated: try, first, count, queue
         self.committed = -1
         self.commits: list[tuple[int, list[tuple[int, int, int]]]] = []
         self.expected: list[list[str]] = [[] for _ in range(QUEUES)]
         self.read: list[list[str]] = [[] for _ in range(QUEUES)]
-        self.offsets = [0] * QUEUES
-        self._open()
-        self._ask(self.job.create(queues=QUEUES))
+        self.open_first()
+        self.ask(self.job.create(queues=QUEUES))
 
-    def _open(self) -> None:
-        store = DiskStore(self.folder, SMALL, self.clock, disk=QuickDisk(), host="here") if self.is_on_disk else MemoryStore(self.clock)
-        self.store: DiskStore | MemoryStore = store
-        self.runner.run(self._start())
-
-    async def _start(self) -> None:
-        self.broker = Broker(self.store, self.clock)
+    def meet(self) -> None:
         self.job = Job(self.broker)
-
-    def _ask(self, request: Coroutine[None, None, T]) -> T:
-        """Meanwhile, some copies are made."""
-        return self.runner.run(request)
-
-    def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.copy_the_rest()
-            assert self.read == self.expected
-            self._stop()
-            if isinstance(self.store, DiskStore):
-                self.store.abandon()
-            self.runner.close()
-            shutil.rmtree(self.folder)
-
-    def _stop(self) -> None:
-        self.runner.run(self._close())
-
-    async def _close(self) -> None:
-        self.broker.close()
 
     # What tasks do ------------------------------------------------------------------------------------------------------------
 
@@ -99,9 +53,9 @@ class Transactions(RuleBasedStateMachine):
         first = sum(queue == queue_id for _, queue in self.sent.get(name, []))
         if batch <= self.committed:
             with pytest.raises(TransactionRefusedError):
-                self._ask(self._send(one, first, count, queue_id))
+                self.ask(self._send(one, first, count, queue_id))
             return
-        assert self._ask(self._send(one, first, count, queue_id)) == first + count
+        assert self.ask(self._send(one, first, count, queue_id)) == first + count
         self.sent.setdefault(name, []).extend((f"{name}:{queue_id}:{first + each}", queue_id) for each in range(count))
         self.requests.append((one, first, count, queue_id))
 
@@ -118,12 +72,12 @@ class Transactions(RuleBasedStateMachine):
         name = _name(one)
         if one.batch <= self.committed or (first and name not in self.sent):
             with pytest.raises(TransactionRefusedError):
-                self._ask(self._send(one, first, count, queue_id))
+                self.ask(self._send(one, first, count, queue_id))
             return
         there = sum(queue == queue_id for _, queue in self.sent.get(name, []))
         if first > there:
             return  # it was rolled back, and begun anew: a gap
-        assert self._ask(self._send(one, first, count, queue_id)) == max(there, first + count)
+        assert self.ask(self._send(one, first, count, queue_id)) == max(there, first + count)
         self.sent.setdefault(name, []).extend((f"{name}:{queue_id}:{each}", queue_id) for each in range(there, first + count))
 
     # What drivers do ----------------------------------------------------------------------------------------------------------
@@ -139,9 +93,9 @@ class Transactions(RuleBasedStateMachine):
         if wrong and winners:
             partition, number, count = winners[-1]
             with pytest.raises(TransactionRefusedError):
-                self._ask(self.job.commit(batch, *winners[:-1], (partition, number, count + wrong)))
+                self.ask(self.job.commit(batch, *winners[:-1], (partition, number, count + wrong)))
             return
-        assert self._ask(self.job.commit(batch, *winners)).committed_batch == batch
+        assert self.ask(self.job.commit(batch, *winners)).committed_batch == batch
         # In the order in which the tries were begun, since a dictionary keeps it.
         chosen = [f"q/{batch}/{partition}/{number}" for partition, number, _ in winners]
         for name, records in self.sent.items():
@@ -156,18 +110,18 @@ class Transactions(RuleBasedStateMachine):
     @rule(data=st.data())
     def commit_again(self, data: st.DataObject) -> None:
         batch, winners = data.draw(st.sampled_from(self.commits))
-        assert self._ask(self.job.commit(batch, *winners)).committed_batch == self.committed
+        assert self.ask(self.job.commit(batch, *winners)).committed_batch == self.committed
 
     @rule(ahead=st.integers(0, 2))
     def abort(self, ahead: int) -> None:
         batch = max(0, self.committed + ahead)
-        self._ask(self.job.abort(batch))
+        self.ask(self.job.abort(batch))
         self.sent = {name: records for name, records in self.sent.items() if int(name.split("/")[1]) != batch}
 
     @rule()
     def a_day_passes(self) -> None:
         self.clock.advance(24 * 3600 + 1)
-        self._ask(self._ring())
+        self.ask(self._ring())
         self.sent.clear()
 
     async def _ring(self) -> None:
@@ -177,67 +131,21 @@ class Transactions(RuleBasedStateMachine):
 
     @rule()
     def copy_some(self) -> None:
-        self._ask(asyncio.sleep(0.001))
+        self.ask(asyncio.sleep(0.001))
 
     @rule()
     def copy_the_rest(self) -> None:
-        self._ask(self.broker._transactions.copy_decided())
+        self.ask(self.broker._transactions.copy_decided())
         self.look()
         assert self.read == self.expected
-
-    @precondition(lambda self: self.is_on_disk)
-    @rule(lost=st.sampled_from(["nothing", "state.db", "consumequeue"]))
-    def crash(self, lost: str) -> None:
-        assert isinstance(self.store, DiskStore)
-        self.store.wait_confirmed(self.store.log_end)
-        self._stop()
-        before = self._rows()
-        self.store.abandon()
-        if lost == "state.db":
-            for path in self.folder.glob("state.db*"):
-                path.unlink()
-        elif lost == "consumequeue":
-            shutil.rmtree(self.folder / "consumequeue")
-            (self.folder / "checkpoint").unlink()
-        store = DiskStore(self.folder, SMALL, self.clock, disk=QuickDisk(), host="here")
-        self.store = store
-        assert self._rows() == before
-        self.runner.run(self._start())
-
-    @precondition(lambda self: self.is_on_disk)
-    @rule()
-    def restart(self) -> None:
-        self._stop()
-        self.store.close()
-        self._open()
-
-    @precondition(lambda self: self.is_on_disk)
-    @rule()
-    def checkpoint(self) -> None:
-        assert isinstance(self.store, DiskStore)
-        self.store.checkpoint()
-
-    @precondition(lambda self: self.is_on_disk)
-    @rule()
-    def snapshot(self) -> None:
-        assert isinstance(self.store, DiskStore)
-        self.store.snapshot()
 
     @precondition(lambda self: self.is_on_disk)
     @rule()
     def retain(self) -> None:
         """What was there goes: it was copied before, or nobody decided it."""
-        assert isinstance(self.store, DiskStore)
-        filler = encode_record(Record("filler", bytes(3500)))
-        topic = self.store.create_topic("filler", 1)
         self.look()
-        for _ in range(5):
-            self.store.wait_confirmed(self.store.append(bytearray(filler * 8), topic.topic_id, 0).end)
-        self.store.retain(max_bytes=70_000)
+        self.drop_all_but_the_end()
         self.sent.clear()
-
-    def _rows(self) -> list[bytes]:
-        return [row.SerializeToString(deterministic=True) for row in self.store.state.rows()]
 
     # What must be so ----------------------------------------------------------------------------------------------------------
 
@@ -246,20 +154,8 @@ class Transactions(RuleBasedStateMachine):
         """Whoever reads sees committed records, in their order, each once; perhaps not all of them yet."""
         if not hasattr(self, "store"):
             return
-        topic = self.store.state.topic("orders")
-        if topic is None:
-            return
-        self.store.wait_confirmed(self.store.log_end)
         for queue_id in range(QUEUES):
-            key = QueueKey(topic.topic_id, queue_id)
-            self.offsets[queue_id] = max(self.offsets[queue_id], self.store.state.least.get(key, 0))
-            data = self.store.read_queue(key, self.offsets[queue_id], 10_000, 1 << 30)
-            at = 0
-            while at < len(data):
-                stored = decode_record(data, at, limits=STORED_LIMITS)
-                at += stored.size
-                self.offsets[queue_id] += 1
-                self.read[queue_id].append(stored.record.message_id)
+            self.read[queue_id] += [stored.record.message_id for stored in self.read_on(queue_id)]
             assert self.read[queue_id] == self.expected[queue_id][: len(self.read[queue_id])]
 
     @invariant()
