@@ -18,6 +18,7 @@ from litemq.storage.state.database import StateDatabase
 from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 
+PARTS = 4  # of one long test, side by side
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=20, index_entries=60, checkpoint_interval_ms=0)
 
 
@@ -134,13 +135,20 @@ def _rows(store: DiskStore) -> list[bytes]:
     return [row.SerializeToString(deterministic=True) for row in store.state.rows()]
 
 
-def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    states = _cut(tmp_path, monkeypatch, part, PARTS)
+    assert states > 200 // PARTS  # how many there are depends on how the flusher and the writer took turns
+
+
+def _cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int = 0, step: int = 1) -> int:
+    """Look at what a power cut can leave after each so many operations; returns how many states that were."""
     # No power cut damages a queue: if one had to be made anew, a sync is missing somewhere.
     monkeypatch.setattr(DiskStore, "_rebuild_queues", _refuse_to_rebuild)
     writer = _record(tmp_path / "recorded", monkeypatch)
     operations = writer.disk.operations
     states = 0
-    for until in range(len(operations) + 1):
+    for until in range(first, len(operations) + 1, step):
         promised = writer.promised_after(until)
         for tree in states_after(operations[:until]):
             states += 1
@@ -175,14 +183,14 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             assert _rows(anew) == rows
             anew.abandon()
             shutil.rmtree(place)
-    assert states > 200  # how many there are depends on how the flusher and the writer took turns
+    return states
 
 
 def test_the_enumeration_finds_queues_that_the_checkpoint_did_not_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without that sync the checkpoint claims entries that are not there."""
     monkeypatch.setattr(RecordingDisk, "sync_all", lambda _self, _path: None)
     with pytest.raises(AssertionError, match="made anew"):
-        test_every_power_cut(tmp_path, monkeypatch)
+        _cut(tmp_path, monkeypatch)
 
 
 def _refuse_to_rebuild(_store: DiskStore) -> None:
