@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 import litemq
 
-__all__ = ["KEY", "Queue", "bodies_by_place", "queue_entries", "row_problems"]
+__all__ = ["KEY", "Queue", "bodies_by_place", "places_named", "queue_entries", "row_problems"]
 
 KEY: Final = ("broker", "topic", "queue_id", "queue_offset")
 _SHOWN: Final = 5
@@ -42,6 +43,22 @@ def bodies_by_place(url: str, topic: str) -> dict[tuple[str, int, int], bytes]:
     """Every message of a topic, by the reader that anybody may use: it shares nothing with the way to Spark."""
     with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
         return {(message.broker, message.queue_id, message.queue_offset): message.body for message in messages}
+
+
+def places_named(url: str, topic: str, of_topic: str) -> pa.Table:
+    """The places, broker/queue/offset, that the bodies of a topic's messages name, by column: they may be very many."""
+    offsets: dict[bytes, array[int]] = {}
+    with litemq.Client(url) as mq, mq.reader(topic, follow=False) as messages:
+        for message in messages:
+            queue, _, offset = message.body.rpartition(b"/")
+            offsets.setdefault(queue, array("q")).append(int(offset))
+    parts = []
+    for name, found in sorted(offsets.items()):
+        broker, _, queue_id = name.decode().partition("/")
+        alike = pa.array(np.zeros(len(found), np.int8))
+        same = [pa.DictionaryArray.from_arrays(alike, [value]) for value in (broker, of_topic)]
+        parts.append(pa.table([*same, pa.array(np.full(len(found), int(queue_id))), pa.array(np.frombuffer(found, np.int64))], names=KEY))
+    return pa.concat_tables(parts).unify_dictionaries()
 
 
 def row_problems(rows: pa.Table, entries: Mapping[Queue, range]) -> list[str]:
