@@ -55,7 +55,6 @@ def _last_move(story: TimerStory) -> Fate | None:
 
 
 @pytest.mark.skipif(SECONDS < 2 * BETWEEN_KILLS, reason="too short for a kill of each")
-@pytest.mark.xfail(strict=False, reason="a known fault: in one run of three some timers do not come after a kill (docs/scale.md, Time)")
 def test_kill_brokers_while_time_passes(tmp_path: Path) -> None:
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):

@@ -109,7 +109,7 @@ async def test_draining(engine: Engine, topic: str, mode: ConsumeMode) -> None:
             done.append(int(message.body))
 
         await send_numbers(mq, topic, 4)
-        running = asyncio.ensure_future(mq.run(shutdown_timeout=2))
+        running = asyncio.ensure_future(mq.run(shutdown_timeout=1))
         await eventually(lambda: len(begun) == 2)
         await stop(running)
         assert (sorted(begun), done) == ([0, 1], [0])
