@@ -34,6 +34,7 @@ def report(title: str, chaos: TimeChaos) -> None:
         "came": f"{len(history.timer_log):,}",
         "cancelled, moved": f"{_fates(history, lambda story: story.cancelled)}, {_fates(history, _last_move)}",
         "of cancelled batches": f"{sum(story.never_after is not None for story in history.timers.values()):,}",
+        "on their way then": f"{sum(story.is_between for story in history.timers.values()):,}",
         "late, the half of them": f"{late[len(late) // 2]} ms" if late else "",
         "late, the latest": f"{late[-1]} ms" if late else "",
         "ticks": f"{len(history.tick_log):,} of {sum(len(story.expected) for story in history.jobs.values()):,}",

@@ -32,11 +32,13 @@ class TimerStory:
     moves: list[tuple[int, Fate]] = field(default_factory=list)  # one at a time
     cancelled: Fate | None = None
     never_after: int | None = None  # its batch was cancelled by then: it came before, or it never does
+    is_between: bool = False  # it was on its way when its batch was cancelled: nobody knows which of the two was first
 
     @property
     def must_come(self) -> bool:
         """Whether there is no way in which it may be missing in the end."""
-        return self.outcome is Outcome.ACKED and (self.cancelled is Fate.TOO_LATE or (self.cancelled is None and self.never_after is None))
+        may_be_cancelled = self.cancelled is not None or self.never_after is not None or self.is_between
+        return self.outcome is Outcome.ACKED and (self.cancelled is Fate.TOO_LATE or not may_be_cancelled)
 
     @property
     def possible_dues(self) -> list[int]:

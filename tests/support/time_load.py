@@ -45,7 +45,8 @@ class TimerLoad:
     errors: list[str] = field(default_factory=list)
     chance: Random = field(default_factory=lambda: Random(7))
     ids: dict[str, str] = field(default_factory=dict)  # of those that are stored, by name
-    batches: dict[str, list[str]] = field(default_factory=dict)
+    batches: dict[str, list[str]] = field(default_factory=dict)  # of those that are stored
+    sent: dict[str, list[str]] = field(default_factory=dict)  # whether or not they are stored, by batch
 
     async def send(self, mq: AsyncClient, stopping: asyncio.Event) -> None:
         """Some every few milliseconds, until it is over; at the end, all are known to be stored, not to be, or nobody knows."""
@@ -60,6 +61,7 @@ class TimerLoad:
     def _send(self, mq: AsyncClient, name: str, batch: str) -> None:
         due = int((time.time() + self.chance.uniform(*_DELAYS_S)) * 1000)
         story = self.history.timers[name] = TimerStory(due)
+        self.sent.setdefault(batch, []).append(name)
         try:
             sent = mq.send_nowait(TIMERS, name.encode(), deliver_at=datetime.fromtimestamp(due / 1000, UTC), batch_id=batch)
         except LiteMQError as error:
@@ -137,7 +139,11 @@ class TimerLoad:
         for name in names:
             story = self.history.timers[name]
             story.never_after = story.never_after or 1 << 60  # whether it comes is not known from here on
-        await mq.timers.cancel_batch(TIMERS, batch)
+        try:
+            await mq.timers.cancel_batch(TIMERS, batch)
+        finally:  # it was cancelled at some moment until now
+            for name in set(self.sent[batch]) - set(names):
+                self.history.timers[name].is_between = True
         done = now_ms()
         for name in names:
             story = self.history.timers[name]

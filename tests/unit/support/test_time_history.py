@@ -20,10 +20,14 @@ def good() -> TimeHistory:
         "cancelled": TimerStory(1000, acked, cancelled=Fate.DONE),
         "cancelled too late": TimerStory(1000, acked, cancelled=Fate.TOO_LATE),
         "perhaps cancelled": TimerStory(1000, acked, cancelled=Fate.UNKNOWN),
+        "of a cancelled batch": TimerStory(1000, acked, never_after=1200),
+        "on its way when its batch was cancelled": TimerStory(1000, acked, is_between=True),
+        "the same, and cancelled too late": TimerStory(1000, acked, cancelled=Fate.TOO_LATE, is_between=True),
         "moved": TimerStory(1000, acked, [(5000, Fate.DONE), (3000, Fate.DONE)]),
         "perhaps moved": TimerStory(1000, acked, [(500, Fate.TOO_LATE), (3000, Fate.UNKNOWN)]),
     }
     came = {"plain": 1000, "unknown and stored": 1001, "cancelled too late": 1400, "moved": 3000, "perhaps moved": 3100}
+    came["the same, and cancelled too late"] = 1300
     history.timer_log = [Delivered(name, at) for name, at in came.items()]
     history.jobs = {"all": JobStory(True, [10, 20]), "some": JobStory(False, [10, 20])}
     history.tick_log = [("all", 10, 10), ("all", 20, 500), ("some", 20, 25)]
@@ -57,10 +61,13 @@ def _change(name: str, at: int) -> Callable[[TimeHistory], object]:
     [
         (lambda history: history.timer_log.pop(0), "never came"),
         (lambda history: history.timer_log.pop(2), "never came"),  # it was said to be too late to cancel it
+        (lambda history: history.timer_log.pop(5), "never came"),  # the same
         (_log("plain"), "came 2 times"),
         (_log("nobody's"), "never sent"),
         (_log("refused"), "was refused, and came"),
         (_log("cancelled"), "was cancelled, and came"),
+        (_log("of a cancelled batch", 1300), "batch"),
+        (_log("on its way when its batch was cancelled", 999), "1 ms early"),
         (_change("plain", 999), "1 ms early"),
         (_change("plain", 1501), "501 ms late"),
         (_change("moved", 2999), "1 ms early"),

@@ -226,14 +226,18 @@ class HeldTimers:
         files.take_apart((until + _APART_BEFORE_MS) // MINUTE_MS)
 
     def _load_minute(self, files: BucketFiles, minute: int) -> None:
-        """The next minute comes into memory. Sorting it may take a while, in which nobody has to wait."""
+        """The next minute comes into memory. Sorting it may take a while, in which nobody has to wait: what is said meanwhile, of this minute or
+        of those before it, of which nothing was known, comes behind."""
         stored = files.read(minute)
+        first = self._near.end // MINUTE_MS
         with self._lock:
-            new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
+            if self._unwritten.first_from(first) != self._unwritten.first_from(minute):
+                return  # an earlier one is the next by now
+            new, moved = self._unwritten.between(first, minute + 1), self._moved.copy()
         entries = np.concatenate((stored, entries_of(new)))
         live = true_timers(live_timers(entries), moved)
         with self._lock:
-            since = self._unwritten.between(minute, minute + 1)[len(new) :]
+            since = self._unwritten.between(first, minute + 1)[len(new) :]
             said_since = np.isin(live["pending"], since[:, PENDING])
             self._near.load(live[~said_since] if said_since.any() else live, (minute + 1) * MINUTE_MS)
             if len(since):

@@ -1,7 +1,11 @@
 """All timers of a store, against a plain dictionary, through loading, writing behind and crashes."""
 
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from litemq.storage.files import DISK
 from litemq.storage.state.delivery import PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.timers import TimersFired
+from litemq.storage.timers import held as held_module
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer
 from litemq.storage.timers.held import HeldTimers, ending_of
@@ -90,11 +95,49 @@ def test_those_that_still_wait_are_told(tmp_path: Path) -> None:
     assert _live(held, timers) == {timers[0], timers[2], timers[3]}
 
 
+@contextmanager
+def _meanwhile(owner: object, name: str, act: Callable[[], None]) -> Iterator[None]:
+    """Something else happens the first time that a function is called, before it does its work."""
+    work = getattr(owner, name)
+
+    def acting(*arguments: object) -> object:
+        replaced.stop()
+        act()
+        return work(*arguments)
+
+    replaced = patch.object(owner, name, acting)
+    replaced.start()
+    try:
+        yield
+    finally:
+        replaced.stop()
+
+
+@pytest.mark.parametrize("where", ["written", "unwritten"])
+@pytest.mark.parametrize("moment", ["read", "sorted"])
+def test_one_that_begins_before_the_minute_that_is_loaded(tmp_path: Path, moment: str, where: str) -> None:
+    """The next minute of which something is known is a later one: up to it nothing was due when it was chosen."""
+    held = _held(tmp_path)
+    held.load(MINUTE_MS)
+    held.begin(5 * MINUTE_MS, 0, 8)
+    held.write_behind(8 if where == "written" else 0)
+
+    def meanwhile() -> None:
+        held.begin(2 * MINUTE_MS, 8, 8)
+
+    with _meanwhile(BucketFiles, "read", meanwhile) if moment == "read" else _meanwhile(held_module, "live_timers", meanwhile):
+        held.load(6 * MINUTE_MS)
+    held.write_behind(16)
+    held.seal(16)
+    assert held.take(6 * MINUTE_MS, FAR, 9) == [Timer(2 * MINUTE_MS, 8, 8), Timer(5 * MINUTE_MS, 0, 8)]
+
+
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("begin"), st.integers(0, 60 * 60)),
+        st.tuples(st.just("begin"), st.integers(0, 60) | st.integers(0, 60 * 60)),
         st.tuples(st.just("end"), st.integers(0, 50)),
         st.tuples(st.just("load"), st.integers(0, 3 * 60)),
+        st.tuples(st.sampled_from(["while a file is read", "while a minute is sorted"]), st.integers(0, 60)),
         st.tuples(st.just("fire"), st.integers(1, 5)),
         st.tuples(st.just("write"), st.integers(0, 40)),
         st.tuples(st.just("crash"), st.just(0)),
@@ -123,6 +166,11 @@ def test_as_a_dictionary_would(steps: list[tuple[str, int]]) -> None:
                 held.end(timer.due, timer.pending, cause)
                 del waiting[timer.pending]
 
+        def both(now: int, number: int) -> None:
+            if waiting:
+                say(sorted(waiting.values())[number % len(waiting)], begins=False)
+            say(Timer(now + number * MINUTE_MS, 8 * len(log), 8), begins=True)
+
         for step, number in steps:
             if step == "begin":
                 say(Timer(now + number * MINUTE_MS + number, 8 * len(log), 8), begins=True)
@@ -131,6 +179,10 @@ def test_as_a_dictionary_would(steps: list[tuple[str, int]]) -> None:
             elif step == "load":
                 now += number * MINUTE_MS
                 held.load(now + MINUTE_MS)
+            elif step.startswith("while"):  # one begins and another ends meanwhile
+                act = partial(both, now, number)
+                with _meanwhile(BucketFiles, "read", act) if "read" in step else _meanwhile(held_module, "live_timers", act):
+                    held.load(now + 60 * MINUTE_MS)
             elif step == "fire":
                 held.load(now + MINUTE_MS)
                 found = held.take(now, FAR, number)
@@ -264,7 +316,7 @@ MOVES = st.lists(
 def test_moved_carried_and_cancelled_as_in_a_dictionary(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         log = _Log(Path(directory))
-        now = 0
+        now = HOUR  # nothing is moved to before 1970
         for step, number, minutes in steps:
             pendings = sorted(log.waiting)
             chosen = pendings[number % len(pendings)] if pendings else None
