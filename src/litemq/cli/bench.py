@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final, Never
 
 import typer
 from rich import box
@@ -15,8 +21,13 @@ from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite
 from litemq.cli import bench_load
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, write_value
+from litemq.errors import DiskFullError
+from litemq.storage.config import StoreConfig
+from litemq.storage.files import DISK
 
 __all__ = ["app"]
+
+_KEPT_FREE_PERCENT: Final = 5  # below where a broker takes nothing: what is measured needs room
 
 app = new_noun("bench")
 bench_load.add_to(app)
@@ -45,8 +56,9 @@ def suite(
         raise typer.BadParameter(f"no suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
     if check and scale != 1.0:
         raise typer.BadParameter("the goals are for --scale 1", param_hint="--check")
-    figures = load_suite(name, scale)
-    measurements = _with_progress(name, figures, runs)
+    _check_room(Path(tempfile.gettempdir()))
+    with _ended_by_sigterm():
+        measurements = _with_progress(name, load_suite(name, scale), runs)
     if output is not OutputFormat.TABLE:
         write_value(
             {"suite": name, "version": __version__, "scale": scale, "figures": {m.figure.name: m.as_json() for m in measurements}}, output
@@ -57,6 +69,26 @@ def suite(
     if check and missed:
         Console(stderr=True).print(f"[bold red]missed[/] {', '.join(m.figure.name for m in missed)}")
         raise typer.Exit(1)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """What was made for a measurement goes with it, as after Ctrl-C."""
+
+    def end(number: int, _frame: object) -> Never:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _check_room(place: Path) -> None:
+    used, most = 100 * DISK.used_fraction(place), StoreConfig().disk_refuse_percent - _KEPT_FREE_PERCENT
+    if used >= most:
+        raise DiskFullError(f"the disk of {place} is {used:.0f}% full; measuring needs room: free some, or name another place with TMPDIR")
 
 
 def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurement]:

@@ -1,6 +1,12 @@
 """``litemq bench suite``: a table for people, JSON for programs, and an exit code for CI."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +15,7 @@ from litemq import __version__
 from litemq.bench.suite import Figure, at_least
 from litemq.cli import bench as bench_module
 from litemq.cli.main import app
+from litemq.errors import DiskFullError
 
 RUNNER = CliRunner()
 
@@ -60,3 +67,24 @@ def test_a_smaller_scale_is_not_for_publication() -> None:
     assert "not for publication" in result.stdout
     assert "missed" not in result.stdout
     assert RUNNER.invoke(app, ["bench", "suite", "format", "--scale", "0.5", "--check"]).exit_code == 2
+
+
+def test_a_disk_without_room_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litemq.storage.files.Disk.used_fraction", lambda _disk, _path: 0.86)
+    result = RUNNER.invoke(app, ["bench", "suite", "format"])
+    assert isinstance(result.exception, DiskFullError)
+    assert "is 86% full" in str(result.exception)
+    assert "TMPDIR" in str(result.exception)
+
+
+def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "litemq", "bench", "suite", "store", "--scale", "0.001"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL) as running:
+        until = time.monotonic() + 30
+        while not any(tmp_path.rglob("commitlog")):
+            assert time.monotonic() < until
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.terminate()
+        assert running.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
