@@ -44,7 +44,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from enum import Enum, StrEnum
 from typing import Final, NoReturn
 
@@ -299,7 +298,9 @@ class RecordTemplate:
 
     def also(self, properties: Mapping[str, str]) -> RecordTemplate:
         """The same with more properties, whose names are others: for messages that share all but a few words."""
-        other = copy(self)
+        other = RecordTemplate.__new__(RecordTemplate)
+        for name in RecordTemplate.__slots__:  # copy.copy takes four times as long
+            setattr(other, name, getattr(self, name))
         whole = self._properties + _encode_properties(properties)
         if len(whole) > MAX_PROPERTIES_BYTES:
             raise InvalidArgumentError(f"properties of {len(whole)} bytes: at most {MAX_PROPERTIES_BYTES} are allowed")

@@ -130,7 +130,7 @@ class DiskStore:
         with ExitStack() as undo:
             undo.callback(self._files.abandon)
             disk.make_directory(directory / "consumequeue")
-            self._state_keeper = StateKeeper(disk, directory, broker_name=broker_name)
+            self._state_keeper = StateKeeper(disk, directory, clock, broker_name=broker_name)
             undo.callback(self._state_keeper.close)
             self.state, as_of, anew = self._load_state()
             self._snapshot_at = max(0, self._files.projections.snapshot)
@@ -634,10 +634,10 @@ class DiskStore:
         now = self._now()
         if now - self._checkpoint_at < self._config.checkpoint_interval_ms / 1000:
             with self._keeping:
-                self._state_keeper.commit(self.confirm_offset)
+                self._state_keeper.commit_in_time(self.confirm_offset)
             return
         self._checkpoint_at = now
-        self.checkpoint()
+        self.checkpoint(whole=False)
         self._watch_the_disk()
         if self._log.end - self._snapshot_at >= self._config.snapshot_every_bytes:
             self.snapshot()
@@ -674,14 +674,14 @@ class DiskStore:
                 self._refused += f"; nothing goes before the archive of {', '.join(awaited)} has it (archived: block)"
             _LOG.error("%s", self._refused)
 
-    def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S) -> None:
-        """Make the projections durable as far as the log is, and write down how far that is."""
+    def checkpoint(self, *, most_seconds: float = _WRITE_BEHIND_S, whole: bool = True) -> None:
+        """Make the projections durable as far as the log is, and write down how far that is; not ``whole``: ``state.db`` may be behind."""
         with self._keeping:
             flushed = self.confirm_offset
             applied = self._queues.write_behind(flushed, most_seconds)
             self._finder.index_to(flushed, self._note_damage)
             self.timers.write_behind(flushed)
-            self._state_keeper.commit(flushed)
+            (self._state_keeper.commit if whole else self._state_keeper.commit_in_time)(flushed)
             try:
                 self._disk.sync_all(self._directory)
             except OSError as error:
@@ -776,7 +776,7 @@ class DiskStore:
         if self._keeper is not None and now - self._checkpoint_at >= self._config.checkpoint_interval_ms / 1000:
             self._checkpoint_at = now
             self.timers.load(self._clock.wall_ms() + _LOADED_AHEAD_MS)
-            self.checkpoint()
+            self.checkpoint(whole=False)
 
     def _end_halves(self, log_start: int) -> None:
         """Halves before a log offset become messages now, if they are decided; if not, nobody will see those of jobs."""

@@ -6,7 +6,9 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
+from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.proto.control_pb2 import Row
 from litemq.storage.files import Disk
@@ -19,14 +21,18 @@ from litemq.storage.state.topics_file import ToldTopic, ToldTopics, read_topics,
 
 __all__ = ["StateKeeper"]
 
+_PAUSES: Final = 8  # so many times as long as it took: it is a small part of what the process does
+_LONGEST_PAUSE_NS: Final = 5_000_000_000  # what it lacks must be read from the log at a start after a crash
+_MOST_BEHIND: Final = 64 << 20  # bytes of the log: the same
 _LOG = logging.getLogger(__name__)
 
 
 class StateKeeper:
     """The database of a data directory, and the changes on their way to it. Used by one thread at a time."""
 
-    def __init__(self, disk: Disk, directory: Path, *, broker_name: str = "") -> None:
+    def __init__(self, disk: Disk, directory: Path, clock: Clock, *, broker_name: str = "") -> None:
         self._disk = disk
+        self._clock = clock
         self._broker_name = broker_name
         self._path = directory / "state.db"
         self._topics_path = directory / "topics.json"
@@ -35,6 +41,7 @@ class StateKeeper:
         self._uncommitted: dict[bytes, Row] = {}
         self._topics: dict[int, Row] = {}
         self.applied = 0
+        self._pause_until = 0
         self._database, self.stored = self._open()
 
     def _open(self) -> tuple[StateDatabase, StoredState | None]:
@@ -64,6 +71,18 @@ class StateKeeper:
             self._write_topics()
         self._changes = Changes(state)
         return self._changes
+
+    def commit_in_time(self, confirmed: int) -> None:
+        """Put everything up to ``confirmed`` into the database, unless that was done a moment ago and took long.
+
+        Where very many rows change, others come first; and rows that come and go within the pause are never written.
+        """
+        begin = self._clock.elapsed_ns()
+        if begin < self._pause_until and confirmed - self.applied < _MOST_BEHIND:
+            return
+        self.commit(confirmed)
+        end = self._clock.elapsed_ns()
+        self._pause_until = end + min(_PAUSES * (end - begin), _LONGEST_PAUSE_NS)
 
     def commit(self, confirmed: int) -> None:
         """Put everything up to ``confirmed`` into the database. On a full disk it is put there later: the log has it."""
