@@ -68,9 +68,9 @@ def test_what_is_done_each_second_is_done_while_very_many_are_carried_on(tmp_pat
     begun, checkpoint = store.log_end, store.checkpoint
     seen: list[int] = []
 
-    def watched(*, most_seconds: float = 0.3) -> None:
+    def watched(*, whole: bool = True) -> None:
         seen.append(store.log_end)
-        checkpoint(most_seconds=most_seconds)
+        checkpoint(whole=whole)
 
     monkeypatch.setattr(store, "checkpoint", watched)
     with store._keeping:  # retention alone does it
