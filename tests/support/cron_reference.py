@@ -65,10 +65,10 @@ def by_cronsim(expression: str, after: datetime, zone: str, count: int) -> list[
     return [int(next(found).timestamp()) for _ in range(count)]
 
 
-def as_time_passes(expression: str, after: datetime, zone: str, until: datetime) -> list[int]:
-    """Each second between two times that a zone's clock shows when the expression matches; slow, and hardly wrong."""
+def as_time_passes(expression: str, after: datetime, zone: str, until: datetime, *, step_s: int = 1) -> list[int]:
+    """Each second, or each minute, between two times that a zone's clock shows when the expression matches; slow, and hardly wrong."""
     matches = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
-    found, moment, tz = [], after.replace(microsecond=0) + timedelta(seconds=1), ZoneInfo(zone)
+    found, moment, tz = [], after.replace(microsecond=0) + timedelta(seconds=step_s), ZoneInfo(zone)
     while moment <= until:
         shown = moment.astimezone(tz)
         if (
@@ -79,5 +79,5 @@ def as_time_passes(expression: str, after: datetime, zone: str, until: datetime)
             and matches.match_day(shown.date())
         ):
             found.append(int(moment.timestamp()))
-        moment += timedelta(seconds=1)
+        moment += timedelta(seconds=step_s)
     return found
