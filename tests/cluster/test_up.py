@@ -181,3 +181,18 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
         assert command.process.poll() is None
         assert command.stop(signal.SIGINT) == EXIT_INTERRUPTED
         _wait_gone(children)
+
+
+def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
+    nameserver, broker = map(str, free_ports(2))
+    environment = {"LITEMQ_UP_NAMESERVER_PORT": nameserver, "LITEMQ_UP_PORT": broker, "LITEMQ_BROKER_FILE_SIZE": "16MiB"}
+    with running("up", cwd=tmp_path, environment=environment) as command:
+        until = time.monotonic() + 20
+        while len(children := _children(command)) < 2:
+            assert time.monotonic() < until
+            assert command.process.poll() is None
+            time.sleep(0.005)
+        os.killpg(command.process.pid, signal.SIGINT)  # as a terminal does: they still load what they need
+        assert command.process.wait(20) == 0
+        _wait_gone(children)
+        assert "Traceback" not in command.all_of_it()

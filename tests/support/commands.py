@@ -91,6 +91,13 @@ class Running:
             os.killpg(self.process.pid, signal.SIGKILL)  # it leads a group: whoever started it saw to that
         self._reading.join(20)
 
+    def all_of_it(self) -> str:
+        """Everything that it printed until it ended."""
+        self.end()
+        while not self._lines.empty():
+            self.printed.append(self._lines.get())
+        return "\n".join(self.printed)
+
 
 @contextmanager
 def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:

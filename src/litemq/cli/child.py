@@ -27,6 +27,7 @@ def main() -> None:
     """Run until the parent lets go of the line, or is gone."""
     for number in STOPPING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # they reach the whole process group: the parent decides, and lets go of the line
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING_SIGNALS)  # the parent held them back until here
     program, level, fd, flags = sys.argv[1:]
     lifeline = Lifeline(int(fd))
     try:

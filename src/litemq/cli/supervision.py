@@ -34,6 +34,17 @@ REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
 _AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk is safe: start it again with litemq up"
 
 
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Whoever is started here gets no signal that would stop it until it wants some: Ctrl-C reaches the whole process group, and may come while it
+    still loads what it needs to ignore that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Child:
     """One server: a name for people, and what it is run with."""
 
@@ -45,7 +56,7 @@ class Child:
         self.line, other = socket.socketpair()
         # -P: what lies in the directory that somebody works in is not imported by accident.
         command = [sys.executable, "-P", "-m", "litemq.cli.child", program, level, str(other.fileno()), json.dumps(flags)]
-        with other:
+        with other, _held_back():
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),))  # noqa: S603 (ourselves)
 
     def begin(self) -> None:
