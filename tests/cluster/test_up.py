@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
-from support.commands import Running, free_ports, litemq, running, up
+from support.commands import Running, free_ports, litemq, running, up, up_environment
 
 pytestmark = pytest.mark.usefixtures("not_under_nohup")
 
@@ -184,9 +184,7 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
-    nameserver, broker = map(str, free_ports(2))
-    environment = {"LITEMQ_UP_NAMESERVER_PORT": nameserver, "LITEMQ_UP_PORT": broker, "LITEMQ_BROKER_FILE_SIZE": "16MiB"}
-    with running("up", cwd=tmp_path, environment=environment) as command:
+    with running("up", cwd=tmp_path, environment=up_environment()) as command:
         until = time.monotonic() + 20
         while len(children := _children(command)) < 2:
             assert time.monotonic() < until

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 
-__all__ = ["Running", "compiled_modules", "environment_of_commands", "free_ports", "litemq", "running", "up"]
+__all__ = ["Running", "compiled_modules", "environment_of_commands", "free_ports", "litemq", "running", "up", "up_environment"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -118,16 +118,21 @@ def running(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = 
             command.end()
 
 
-@contextmanager
-def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
-    """``litemq up`` on free ports, ready; and the environment in which other commands find it."""
+def up_environment() -> dict[str, str]:
+    """What ``litemq up`` is told to begin on free ports, and other commands to find it there."""
     nameserver, broker = map(str, free_ports(2))
-    environment = {
+    return {
         "LITEMQ_UP_NAMESERVER_PORT": nameserver,
         "LITEMQ_UP_PORT": broker,
         "LITEMQ_URL": f"litemq://127.0.0.1:{nameserver}",
         "LITEMQ_BROKER_FILE_SIZE": "16MiB",
     }
+
+
+@contextmanager
+def up(cwd: Path, *arguments: str) -> Iterator[tuple[Running, dict[str, str]]]:
+    """``litemq up`` on free ports, ready; and the environment in which other commands find it."""
+    environment = up_environment()
     with running("up", *arguments, cwd=cwd, environment=environment) as command:
         command.wait_for("Ctrl-C stops it.")
         yield command, environment

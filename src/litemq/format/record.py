@@ -299,7 +299,7 @@ class RecordTemplate:
     def also(self, properties: Mapping[str, str]) -> RecordTemplate:
         """The same with more properties, whose names are others: for messages that share all but a few words."""
         other = RecordTemplate.__new__(RecordTemplate)
-        for name in RecordTemplate.__slots__:  # copy.copy takes four times as long
+        for name in RecordTemplate.__slots__:  # copy.copy takes nearly three times as long
             setattr(other, name, getattr(self, name))
         whole = self._properties + _encode_properties(properties)
         if len(whole) > MAX_PROPERTIES_BYTES:

@@ -231,9 +231,9 @@ class HeldTimers:
         stored = files.read(minute)
         first = self._near.end // MINUTE_MS
         with self._lock:
-            if self._unwritten.first_from(first) != self._unwritten.first_from(minute):
+            if len(self._unwritten.between(first, minute)):
                 return  # an earlier one is the next by now
-            new, moved = self._unwritten.between(first, minute + 1), self._moved.copy()
+            new, moved = self._unwritten.between(minute, minute + 1), self._moved.copy()
         entries = np.concatenate((stored, entries_of(new)))
         live = true_timers(live_timers(entries), moved)
         with self._lock:

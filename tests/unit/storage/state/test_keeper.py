@@ -40,21 +40,19 @@ def test_what_takes_no_time_is_done_each_time(kept: _Kept) -> None:
     assert [kept.bring_to(at) for at in (8, 16, 24)] == [8, 16, 24]
 
 
-def test_what_takes_long_waits_eight_times_as_long(kept: _Kept) -> None:
-    kept.takes_s = 0.1
+@pytest.mark.parametrize(
+    ("takes_s", "too_early_s", "rest_s"),
+    [
+        pytest.param(0.1, 0.79, 0.02, id="eight times as long"),
+        pytest.param(3, 4.9, 0.2, id="five seconds at most"),
+    ],
+)
+def test_what_takes_long_is_done_again_after_a_pause(kept: _Kept, takes_s: float, too_early_s: float, rest_s: float) -> None:
+    kept.takes_s = takes_s
     assert kept.bring_to(8) == 8
-    kept.clock.advance(0.79)
+    kept.clock.advance(too_early_s)
     assert kept.bring_to(16) == 8
-    kept.clock.advance(0.02)
-    assert kept.bring_to(24) == 24
-
-
-def test_it_never_waits_longer_than_five_seconds(kept: _Kept) -> None:
-    kept.takes_s = 3
-    assert kept.bring_to(8) == 8
-    kept.clock.advance(4.9)
-    assert kept.bring_to(16) == 8
-    kept.clock.advance(0.2)
+    kept.clock.advance(rest_s)
     assert kept.bring_to(24) == 24
 
 

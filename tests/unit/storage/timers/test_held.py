@@ -399,34 +399,23 @@ def test_what_ended_at_its_moved_time_does_not_come_back(tmp_path: Path, ending:
     log.check()
 
 
-def test_moved_while_its_minute_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moved_while_its_minute_is_loaded(tmp_path: Path) -> None:
     log = _Log(tmp_path)
     for _ in range(4):
         log.begin(50 * HOUR)
     log.move(8, 60 * HOUR)
     log.held.write_behind(log.end)
-    read = BucketFiles.read
 
-    def reading(files: BucketFiles, minute: int) -> object:
-        entries = read(files, minute)
-        monkeypatch.undo()
-        monkeypatch.setattr("litemq.storage.timers.held.live_timers", meanwhile)
-        return entries
-
-    from litemq.storage.timers.entries import live_timers
-
-    def meanwhile(entries: object) -> object:
-        monkeypatch.undo()
+    def meanwhile() -> None:
         log.move(0, 55 * HOUR)  # away
         log.move(8, 50 * HOUR + 5)  # to here
         log.move(16, 50 * HOUR + 7)  # within it
         log.cancel(24)
         log.move(8, 70 * HOUR)
         log.move(8, 50 * HOUR + 6)
-        return live_timers(entries)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(BucketFiles, "read", reading)
-    log.held.load(50 * HOUR + 1)
+    with _meanwhile(held_module, "live_timers", meanwhile):
+        log.held.load(50 * HOUR + 1)
     log.check()
     assert log.held.take(51 * HOUR, FAR, 9) == [Timer(50 * HOUR + 6, 8, 8), Timer(50 * HOUR + 7, 16, 8)]
 
