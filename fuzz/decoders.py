@@ -29,6 +29,7 @@ with atheris.instrument_imports(include=["litemq"]):
     from litemq.format.record import Stage, decode_record, encode_record
     from litemq.format.record_v1 import decode_record_v1, encode_record_v1
     from litemq.format.scan import scan
+    from litemq.format.sent_alike import sent_alike
     from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
     from litemq.net.frame import FrameReader, frame_prefix
     from litemq.types import Record, Stamp
@@ -118,7 +119,15 @@ def _with(data: bytes, *, native_loops: bool) -> list[object]:
     native.enabled = native_loops
     try:
         found = scan(data)
-        known: list[object] = [found.starts.tolist(), found.end, found.stop, _messages(data), _encoded_again(data), _frames(data)]
+        known: list[object] = [
+            found.starts.tolist(),
+            found.end,
+            found.stop,
+            _messages(data),
+            _encoded_again(data),
+            _frames(data),
+            sent_alike(data),
+        ]
         for stage in Stage:
             faults = find_faults(RecordColumns(data, found.starts), stage=stage)
             known.append(faults.tolist())

@@ -18,6 +18,7 @@ from litemq.format.columns import RecordColumns, Word
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
 from litemq.format.scan import ScanStop, scan
+from litemq.format.sent_alike import sent_alike
 from litemq.format.stretches import stretches_of_batch
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
 
@@ -163,6 +164,11 @@ def _check_features(kind: int, level: int) -> None:
 
 def _claims_of_many(batch: bytes, priorities: range) -> Claims:
     """The claims of a request with several records; raises where they do not fit together."""
+    alike = sent_alike(batch)
+    if alike is not None:
+        _check_features(alike.type, alike.level)
+        _check_priority(alike.priority, priorities)
+        return Claims(alike.producer_id, alike.sequence, alike.records, alike.level, alike.latest_due)
     found = scan(batch, limits=STORED_LIMITS)
     count = found.starts.size
     if found.stop is not ScanStop.END or not count:

@@ -930,6 +930,59 @@ static PyObject *py_scan(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
+/* What records that fill a buffer say of who sent them. */
+typedef struct {
+    int64_t count;
+    uint64_t producer_id, sequence;
+    uint32_t meaning;
+    int64_t latest_due;
+} SentAlike;
+
+/* No, where they do not fill it, or do not say the same: one producer, whose sequences follow each other, and one type, priority and level. */
+static bool find_sent_alike(const uint8_t *data, int64_t end, int64_t max_record_bytes, SentAlike *found)
+{
+    uint8_t fixed[FIXED_BYTES];
+    int64_t at = 0;
+
+    while (end - at >= FIXED_BYTES) {
+        read_once(fixed, data + at, sizeof fixed);
+        int64_t size = load_u32(fixed), due = (int64_t)load_u64(fixed + DELAY_TIME_AT);
+        if (load_u32(fixed + 4) != MAGIC || size < FIXED_BYTES || size % 8 != 0 || size > max_record_bytes || size > end - at)
+            return false;
+        uint64_t producer_id = load_u64(fixed + PRODUCER_ID_AT), sequence = load_u64(fixed + SEQUENCE_AT);
+        uint32_t meaning = load_u32(fixed + TYPE_AT);
+        if (found->count == 0) {
+            *found = (SentAlike){0, producer_id, sequence, meaning, due};
+        } else if (producer_id != found->producer_id || meaning != found->meaning ||
+                   (producer_id != 0 && sequence != found->sequence + (uint64_t)found->count)) {
+            return false;
+        }
+        if (due > found->latest_due)
+            found->latest_due = due;
+        found->count++;
+        at += size;
+    }
+    return at == end && found->count > 0;
+}
+
+static PyObject *py_sent_alike(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer buffer;
+    long long max_record_bytes;
+    SentAlike found = {0};
+
+    if (!PyArg_ParseTuple(args, "y*L", &buffer, &max_record_bytes))
+        return NULL;
+    PyThreadState *state = begin_loop(buffer.len / 8); /* most bytes are skipped */
+    bool alike = find_sent_alike(buffer.buf, buffer.len, max_record_bytes, &found);
+    end_loop(state);
+    PyBuffer_Release(&buffer);
+    if (!alike)
+        Py_RETURN_NONE;
+    return Py_BuildValue("LKKIL", (long long)found.count, (unsigned long long)found.producer_id, (unsigned long long)found.sequence,
+                         (unsigned int)found.meaning, (long long)found.latest_due);
+}
+
 static PyObject *py_examine(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer buffer;
@@ -1158,6 +1211,7 @@ static PyMethodDef methods[] = {
     {"crc32c_of_strings", py_crc32c_of_strings, METH_VARARGS, NULL},
     {"crc32c_of_rows", py_crc32c_of_rows, METH_VARARGS, NULL},
     {"scan", py_scan, METH_VARARGS, NULL},
+    {"sent_alike", py_sent_alike, METH_VARARGS, NULL},
     {"examine", py_examine, METH_VARARGS, NULL},
     {"count_intact", py_count_intact, METH_VARARGS, NULL},
     {"are_of_topic", py_are_of_topic, METH_VARARGS, NULL},

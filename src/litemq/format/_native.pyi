@@ -35,6 +35,10 @@ def crc32c_of_rows(rows: npt.NDArray[np.uint8], width: int, crcs: npt.NDArray[np
 def scan(buffer: Buffer, begin: int, end: int, max_record_bytes: int, /) -> tuple[bytearray, int]:
     """The starts of the records of version 2, as the bytes of int64, and where their chain ends."""
 
+def sent_alike(buffer: Buffer, max_record_bytes: int, /) -> tuple[int, int, int, int, int] | None:
+    """How many records fill a buffer, of which producer, from which sequence on, their type, priority and level as they stand in the header,
+    and the latest due time; ``None`` where that is not the same for all."""
+
 def examine(buffer: Buffer, starts: _Longs, stored: bool, max_record_bytes: int, verify_crc: bool, /) -> int:
     """``SOUND`` if every record surely follows every rule, ``ALIKE`` if all have the same tags and properties besides."""
 

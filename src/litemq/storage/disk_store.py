@@ -430,10 +430,10 @@ class DiskStore:
 
     def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview | None:
         """The same where it is in memory, so that nobody waits; else ``None``."""
-        waiting = self._queues.first_waiting(key)
-        if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting and self._is_hot(key, first)):
-            return self.read_queue(key, first, max_messages, max_bytes)
-        return None
+        if first == self.state.next.get(key, 0):
+            return b""
+        place = self._queues.place_in_memory(key, first)
+        return self.read_queue(key, first, max_messages, max_bytes) if place is not None and self._log.is_hot(place) else None
 
     async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
         """The same for an event loop, which is never kept waiting by the disk."""
@@ -453,8 +453,7 @@ class DiskStore:
 
     def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
         """The same where they are in memory, so that nobody waits; else ``None``."""
-        waiting = self._queues.first_waiting(key)
-        if first == self.state.next.get(key, 0) or (waiting is not None and first >= waiting):
+        if first == self.state.next.get(key, 0) or self._queues.place_in_memory(key, first) is not None:
             return self.read_entries(key, first, most)
         return None
 
@@ -484,10 +483,6 @@ class DiskStore:
     def is_hot(self, log_offset: int) -> bool:
         """Whether what stands at a log offset is in memory."""
         return self._log.is_hot(log_offset)
-
-    def _is_hot(self, key: QueueKey, first: int) -> bool:
-        entries = self._queues.read(key, first, 1, self.confirm_offset)
-        return entries.size == 0 or self._log.is_hot(int(entries["log_offset"][0]))
 
     def _heal_queues(self, key: QueueKey, first: int, max_messages: int, error: DamagedQueueError) -> None:
         """The queues are a projection: where they do not lead to their records, or are not there, the log knows better."""

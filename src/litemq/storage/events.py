@@ -28,6 +28,7 @@ Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 _Stretch = tuple[int, int]  # of the chosen records: from … to
 _COMMITTED: Final = int(RecordKind.COMMITTED)  # a member of an enum costs much to look up
+_FIRED: Final = int(RecordKind.FIRED)
 _CHECK_AFTER: Final = CHECK_AFTER.encode()
 _MAX_CHECKS: Final = MAX_CHECKS.encode()
 
@@ -36,6 +37,8 @@ def numbered_events(columns: RecordColumns, log_offsets: Longs) -> list[tuple[in
     """What some records say, with their numbers; of many timers, halves or ticks it is the first one's."""
     header = columns.header
     kinds, origins = header["kind"], header["origin"]
+    if kinds.size and (kinds == _FIRED).all():  # as the broker appends them
+        return [(0, _fired(columns, log_offsets, np.arange(kinds.size)))]
     are_halves = (kinds == RecordKind.HALF) | (kinds == RecordKind.COMMITTED)
     are_new_timers = (kinds == RecordKind.PENDING) & (origins < 0) & (header["consume_count"] == 0)
     are_fired = kinds == RecordKind.FIRED
@@ -75,8 +78,12 @@ def _new_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_e
 def _fired_timers(columns: RecordColumns, log_offsets: Longs, chosen: Bools, are_events: Bools) -> Iterator[tuple[int, TimersFired]]:
     """Those that are delivered, in the same way."""
     for which in _together(chosen, are_events):
-        origins, dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("origin", "delay_time", "size"))
-        yield int(which[0]), TimersFired(log_offsets[which], origins, dues, sizes)
+        yield int(which[0]), _fired(columns, log_offsets, which)
+
+
+def _fired(columns: RecordColumns, log_offsets: Longs, which: Longs) -> TimersFired:
+    origins, dues, sizes = (columns.header[name][which].astype(np.int64) for name in ("origin", "delay_time", "size"))
+    return TimersFired(log_offsets[which], origins, dues, sizes)
 
 
 def _together(chosen: Bools, are_events: Bools) -> list[Longs]:

@@ -22,7 +22,9 @@ from litemq.storage.state import QueueKey, State
 __all__ = ["Queues"]
 
 Entries = npt.NDArray[np.void]
+_RAW: Final = np.dtype((np.void, QUEUE_ENTRY.itemsize))  # copied as it is, not field by field
 _NONE = np.empty(0, QUEUE_ENTRY)
+_LEAST_ROOM: Final = 64  # entries
 _KEPT_OF_QUEUE: Final = 8192  # entries
 _KEPT: Final = 1 << 20  # of all queues together: 24 MiB
 
@@ -39,19 +41,27 @@ class _Kept(NamedTuple):
 
 
 class _Waiting:
-    """The entries of one queue that are not in its files yet, from queue offset ``first`` on, which leads to log offset ``oldest``."""
+    """The entries of one queue that are not in its files yet, from queue offset ``first`` on, which leads to log offset ``oldest``.
 
-    __slots__ = ("first", "oldest", "parts")
+    They stand in one piece, with room for more behind them: whoever reads them holds what is never written again.
+    """
+
+    __slots__ = ("_room", "entries", "first", "oldest")
 
     def __init__(self, first: int, entries: Entries) -> None:
         self.first = first
         self.oldest = int(entries["log_offset"][0])
-        self.parts = [entries]
+        self.entries = entries
+        self._room = entries.view(_RAW)
 
-    def joined(self) -> Entries:
-        if len(self.parts) > 1:
-            self.parts = [np.concatenate(self.parts)]
-        return self.parts[0]
+    def add(self, entries: Entries) -> None:
+        count, total = self.entries.size, self.entries.size + entries.size
+        if total > self._room.size:
+            room = np.empty(max(2 * total, _LEAST_ROOM), _RAW)
+            room[:count] = self.entries.view(_RAW)
+            self._room = room
+        self._room[count:total] = entries.view(_RAW)
+        self.entries = self._room[:total].view(QUEUE_ENTRY)
 
 
 class Queues:
@@ -78,7 +88,7 @@ class Queues:
         if waiting is None:
             self._waiting[key] = _Waiting(first, entries)
         else:
-            waiting.parts.append(entries)
+            waiting.add(entries)
 
     def add_batch(self, keys: list[QueueKey], firsts: list[int], entries: Entries, bounds: list[int]) -> None:
         """The entries of a whole batch: those of queue g are ``entries[bounds[g] : bounds[g + 1]]``."""
@@ -86,23 +96,31 @@ class Queues:
             for key, first, (begin, end) in zip(keys, firsts, pairwise(bounds), strict=True):
                 self._add(key, first, entries[begin:end])
 
-    def first_waiting(self, key: QueueKey) -> int | None:
-        """The queue offset from which on a queue's entries are in memory, if any are."""
+    def place_in_memory(self, key: QueueKey, offset: int) -> int | None:
+        """The log offset that a queue offset leads to, where its entry is in memory."""
         with self._lock:
             waiting, kept = self._waiting.get(key), self._kept.get(key)
-            if kept is not None:
-                return kept.first
-            return None if waiting is None else waiting.first
+            if waiting is not None and offset >= waiting.first:
+                first, entries = waiting.first, waiting.entries
+            elif kept is not None and kept.end == self._stored(key, waiting):
+                first, entries = kept
+            else:
+                return None
+            return int(entries["log_offset"][offset - first]) if first <= offset < first + entries.size else None
+
+    def _stored(self, key: QueueKey, waiting: _Waiting | None) -> int:
+        """The queue offset behind the last entry that is in the files."""
+        return waiting.first if waiting is not None else self._state.next.get(key, 0)
 
     def read(self, key: QueueKey, first: int, count: int, below: int) -> Entries:
         """Up to ``count`` entries from ``first`` on, of records that end at or below log offset ``below``."""
         with self._lock:
             waiting = self._waiting.get(key)
-            stored = waiting.first if waiting is not None else self._state.next.get(key, 0)
+            stored = self._stored(key, waiting)
             new = _NONE
             kept = self._kept.get(key)
             if waiting is not None and first + count > stored:
-                new = waiting.joined()[max(0, first - stored) : first + count - stored]
+                new = waiting.entries[max(0, first - stored) : first + count - stored]
         parts = []
         if first < stored and kept is not None and kept.first <= first and kept.end == stored:
             parts.append(kept.entries[first - kept.first : first - kept.first + count])
@@ -111,7 +129,7 @@ class Queues:
             parts.append(self._files.read(topic, key.queue_id, first, min(count, stored - first), stored))
         if new.size:
             # What is in the files was confirmed when it was written there; an entry there that says otherwise is damaged, not new.
-            parts.append(new[: int(np.searchsorted(new["log_offset"] + new["size"], below, side="right"))])
+            parts.append(new[: _count_below(new, below)])
         return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else _NONE
 
     def end_below(self, key: QueueKey, below: int) -> int:
@@ -120,8 +138,7 @@ class Queues:
             waiting = self._waiting.get(key)
             if waiting is None:  # what is in the files was confirmed when it was written there
                 return self._state.next.get(key, 0)
-            new = waiting.joined()
-            return waiting.first + int(np.searchsorted(new["log_offset"] + new["size"], below, side="right"))
+            return waiting.first + _count_below(waiting.entries, below)
 
     def drop_before(self, key: QueueKey, least: int) -> None:
         """Remove the files of a queue that hold nothing from ``least`` on."""
@@ -142,21 +159,16 @@ class Queues:
 
     def _write(self, key: QueueKey, waiting: _Waiting, below: int) -> None:
         with self._lock:
-            entries = waiting.joined()
-        safe = int(np.searchsorted(entries["log_offset"] + entries["size"], below, side="right"))
+            entries = waiting.entries
+        safe = _count_below(entries, below)
         if safe == 0:
             return
         self._files.write(self._state.topics[key.topic_id].name, key.queue_id, waiting.first, entries[:safe])
         with self._lock:
             self._keep(key, waiting.first, entries[:safe])
-            rest = waiting.joined()[safe:]
-            if rest.size == 0:
-                del self._waiting[key]
-            else:
-                self._waiting[key] = self._waiting.pop(key)  # behind those that have waited longer
-                waiting.first += safe
-                waiting.oldest = int(rest["log_offset"][0])
-                waiting.parts = [rest.copy()]
+            del self._waiting[key]
+            if safe < waiting.entries.size:  # behind those that have waited longer
+                self._waiting[key] = _Waiting(waiting.first + safe, waiting.entries[safe:].copy())
 
     def _keep(self, key: QueueKey, first: int, entries: Entries) -> None:
         """Remember what was just written to a queue's files, and forget what was written longest ago."""
@@ -171,3 +183,11 @@ class Queues:
         while self._kept_entries > _KEPT:
             oldest = self._kept.pop(next(iter(self._kept)))
             self._kept_entries -= oldest.entries.size
+
+
+def _count_below(entries: Entries, below: int) -> int:
+    """How many entries, from the first on, are of records that end at or below a log offset: mostly all."""
+    log_offset, size, _, _ = entries[-1].item()
+    if log_offset + size <= below:
+        return int(entries.size)
+    return int(np.searchsorted(entries["log_offset"] + entries["size"], below, side="right"))

@@ -32,16 +32,24 @@ def _grow(queues: Queues, key: QueueKey, state: State, first: int, count: int) -
     state.placed(key, first + count)
 
 
+def _in_memory(queues: Queues, key: QueueKey, count: int) -> list[int]:
+    """Which of the first so many offsets of a queue are known without a file; each leads to its own place."""
+    places = {offset: queues.place_in_memory(key, offset) for offset in range(count)}
+    assert all(place in (None, offset * 200) for offset, place in places.items())
+    return [offset for offset, place in places.items() if place is not None]
+
+
 def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_KEPT_OF_QUEUE", 10)
     queues, key, state = _queues(tmp_path)
     _grow(queues, key, state, 0, 8)
     queues.write_behind(8 * 200, 10)
-    assert queues.first_waiting(key) == 0
+    assert _in_memory(queues, key, 8) == [*range(8)]
     _grow(queues, key, state, 8, 8)
     queues.write_behind(16 * 200, 10)
-    assert queues.first_waiting(key) == 6
+    assert _in_memory(queues, key, 16) == [*range(6, 16)]
     _grow(queues, key, state, 16, 2)
+    assert _in_memory(queues, key, 20) == [*range(6, 18)]
     for first in range(18):  # across files, what is kept, and what is new
         read = queues.read(key, first, 5, 18 * 200)
         assert (read["log_offset"] // 200).tolist() == list(range(first, min(18, first + 5)))
@@ -58,7 +66,7 @@ def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeyp
     for key in keys:
         _grow(queues, key, state, 0, 4)
         queues.write_behind(1 << 40, 10)
-    assert [queues.first_waiting(key) for key in keys] == [None, None, 0, 0]
+    assert [_in_memory(queues, key, 4) for key in keys] == [[], [], [0, 1, 2, 3], [0, 1, 2, 3]]
 
 
 def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
@@ -72,3 +80,15 @@ def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
     assert queues.end_below(key, ends[5]) == 6
     queues.write_behind(ends[7], 10)
     assert queues.end_below(key, ends[7]) == 8
+
+
+def test_what_somebody_reads_stays_as_it_is_while_more_comes(tmp_path: Path) -> None:
+    queues, key, state = _queues(tmp_path)
+    held = []
+    for first in range(0, 300, 3):
+        _grow(queues, key, state, first, 3)
+        held.append((first, queues.read(key, max(0, first - 10), 13, 1 << 40)))
+        if first % 90 == 0:
+            queues.write_behind((first + 1) * 200, 10)
+    for first, entries in held:
+        assert (entries["log_offset"] // 200).tolist() == list(range(max(0, first - 10), first + 3))

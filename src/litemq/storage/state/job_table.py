@@ -132,8 +132,9 @@ class JobTable:
     def _slot_between(self, number: int) -> int:
         """For rows that come in any order; records never do that."""
         at = int(self.numbers.searchsorted(number))
-        if self._numbers[at] == number:
-            return at  # a hole
+        if self._numbers[at] == number:  # a hole, in which nothing of the one before is left
+            self._columns[at] = _NOTHING
+            return at
         self._numbers = np.insert(self.numbers, at, number)
         self._columns = np.insert(self.columns, at, np.array(_NOTHING, _COLUMNS))
         self.definitions.insert(at, b"")

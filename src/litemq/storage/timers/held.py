@@ -148,9 +148,11 @@ class HeldTimers:
 
     def check_fired(self, placed: Iterable[Placed]) -> None:
         """Refuse to fire what nobody has taken, or what has ended since: nothing is delivered twice."""
-        for each in placed:
-            if each.kind is RecordKind.FIRED and not self.is_taken(each.origin):
-                raise InvalidArgumentError(f"the record at log offset {each.origin} is no timer that was taken, or it has ended")
+        fired = [each.origin for each in placed if each.kind is RecordKind.FIRED]
+        with self._lock:
+            for origin in fired:
+                if not self._near.is_taken(origin):
+                    raise InvalidArgumentError(f"the record at log offset {origin} is no timer that was taken, or it has ended")
 
     def begin(self, due: int, pending: int, size: int) -> None:
         """A record waits until it is due."""

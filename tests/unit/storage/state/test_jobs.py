@@ -71,6 +71,13 @@ def test_rows_that_are_touched_are_all_that_changed(history: list[Change]) -> No
     check_touches(history)
 
 
+def test_a_number_that_comes_again_begins_anew() -> None:
+    deleted = Control(jobs_deleted=JobsDeleted(numbers=[NUMBERS[0]]))
+    history: list[Change] = [_put(NUMBERS[0]), _put(NUMBERS[0], skipped=1), deleted, _put(NUMBERS[0])]
+    for cut in range(len(history) + 1):
+        check_snapshot(history, cut)
+
+
 def _may_send(jobs: Jobs, number: int, *ticks: int) -> list[bool]:
     may: list[bool] = jobs.may_send(np.full(len(ticks), number), np.array(ticks, np.int64)).tolist()
     return may
