@@ -142,9 +142,8 @@ class Timers:
 
     async def _fire_some(self, timers: list[Timer]) -> int:
         store = self._store
-        if all(store.is_hot(timer.pending) for timer in timers):
-            records = store.read_pending(timers)
-        else:
+        records = store.read_pending_if_there(timers)
+        if records is None:
             records = await asyncio.get_running_loop().run_in_executor(None, store.read_pending, timers)
         try:
             return self._append(timers, records)

@@ -180,6 +180,15 @@ class CommitLog:
             return segment.mapped[begin - segment.start : end - segment.start]
         return segment.read(begin, min(end, segment.end))
 
+    def read_if_there(self, begin: int, end: int) -> bytes | memoryview | None:
+        """The same, unless it would have to come from the disk; nothing, too, where the segment ends before ``end``."""
+        segment = self.segment_of(begin)
+        if end > segment.end:
+            return None
+        if self.is_hot(begin):
+            return segment.mapped[begin - segment.start : end - segment.start]
+        return segment.read_if_cached(begin, end)
+
     def drop_before(self, offset: int) -> list[Segment]:
         """Take away the segments that end at or before ``offset``, except the last. Their readers keep what they hold."""
         dropped = [segment for segment in self.segments[:-1] if segment.end <= offset]

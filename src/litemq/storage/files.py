@@ -18,6 +18,8 @@ from litemq.errors import DiskFullError
 __all__ = ["DISK", "READ_ONLY", "Disk", "OpenFile", "let_go"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+_NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux
+_WOULD_WAIT: Final = {errno.EAGAIN, errno.EOPNOTSUPP}  # it is not there, or the file system cannot tell
 
 
 class OpenFile:
@@ -57,6 +59,19 @@ class OpenFile:
             count -= len(part)
             offset += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read_if_cached(self, count: int, offset: int) -> bytes | None:
+        """So many bytes, if the system has all of them in memory, and can say so; else nothing: whoever must not wait for a disk asks here."""
+        if _NO_WAIT is None:
+            return None
+        data = bytearray(count)
+        try:
+            done = os.preadv(self.fd, [data], offset, _NO_WAIT)
+        except OSError as error:
+            if error.errno in _WOULD_WAIT:
+                return None
+            raise
+        return bytes(data) if done == count else None
 
     def read_into(self, target: memoryview, offset: int) -> int:
         """Fill ``target``; returns how many bytes there were. Other threads run meanwhile, and nothing is copied once more."""

@@ -242,6 +242,9 @@ class MemoryStore:
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
         return [self._records[timer.pending] for timer in timers]
 
+    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
+        return self.read_pending(timers)
+
     def close(self) -> None:
         """Nothing is kept, and nothing more is taken."""
         self._closed = True

@@ -80,6 +80,10 @@ class Segment:
             let_go(self.mapped, self._cooled - self.start, offset - self.start)
             self._cooled = offset
 
+    def read_if_cached(self, begin: int, end: int) -> bytes | None:
+        """A copy, if all of it is in the system's memory: it may be read on the event loop."""
+        return self.file.read_if_cached(end - begin, begin - self.start)
+
     def read(self, begin: int, end: int) -> bytes:
         """A copy, read from the file: for what may have to come from the disk, off the event loop."""
         return self.file.read(end - begin, begin - self.start)

@@ -190,5 +190,8 @@ class Store(Protocol):
     def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
         """The records of timers, as they are found: whoever appends them anew verifies them. It may wait for the disk."""
 
+    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
+        """The same where nothing has to come from the disk, so that nobody waits; else ``None``."""
+
     def close(self) -> None:
         """Stop cleanly."""

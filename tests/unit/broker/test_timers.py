@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from litemq.clock import FakeClock
 from litemq.errors import DiskFullError, InvalidArgumentError, StoreFailedError
 from litemq.format.record import decode_record
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest, TopicRequest
+from litemq.storage.commitlog import CommitLog
+from litemq.storage.files import OpenFile
 from litemq.storage.state import QueueKey
+from litemq.storage.timers.entries import Timer
 from litemq.types import Durability, RecordKind, StoredRecord
 from support.callers import Asking, Kind, records, running_broker
 
@@ -104,6 +108,36 @@ def test_in_the_order_of_their_due_times_however_many(kind: Kind, tmp_path: Path
             assert broker._store.state.next[QueueKey(16, 0)] == 3000
 
     _run(main())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_waited_for_long_is_read_without_keeping_anybody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    """Where the system has its records in memory, at once; where they are on the disk alone, by another thread."""
+    on_the_loop: list[bool] = []
+
+    async def main() -> None:
+        clock = FakeClock()
+        async with running_broker("disk", tmp_path, clock=clock) as broker:
+            store = broker._store
+            monkeypatch.setattr(CommitLog, "is_hot", lambda *_: False)
+            read = store.read_pending
+
+            def read_by_somebody(timers: Sequence[Timer]) -> list[bytes]:
+                on_the_loop.append(current_thread() is main_thread())
+                return read(timers)
+
+            monkeypatch.setattr(store, "read_pending", read_by_somebody)
+            if not there:
+                monkeypatch.setattr(OpenFile, "read_if_cached", lambda *_: None)
+            ann = Asking(broker)
+            await ann.create()
+            await ann.send(records(60, delay_time=clock.wall_ms() + 1000))
+            clock.advance(2)
+            await broker.fire_due()
+            assert len(await _read(broker)) == 60
+
+    _run(main())
+    assert on_the_loop == ([] if there else [False])
 
 
 def test_a_restarted_broker_fires_what_became_due_meanwhile(tmp_path: Path) -> None:
