@@ -35,7 +35,7 @@ __all__ = ["Cron"]
 
 Longs = npt.NDArray[np.int64]
 
-_AT_ONCE: Final = 128  # jobs whose ticks are one append; then others have their turn
+_AT_ONCE: Final = 64  # jobs whose ticks are one append; then others have their turn
 _NEAR_MS: Final = 120_000  # what is due within this time is in the heap
 _LOADED_AT_ONCE: Final = 500
 _LOOK_MS: Final = 1_000  # how often it is looked whether a run is over for which a tick waits
