@@ -302,9 +302,10 @@ def _field(place: int, text: str) -> _Field:
     fields[place] = read
     try:
         expanded, nth = croniter.expand(" ".join(fields), second_at_beginning=True)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:  # the first is what it says, the others slip through
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):  # the first is what it says, the others slip through
+        least, most = _RANGES[place][0], _RANGES[place][-1]
         raise CronSyntaxError(
-            f"{text!r} in the field of the {_NAMES[place]} cannot be read: use *, numbers, names, a-b, a,b and /step ({error})"
+            f"{text!r} in the field of the {_NAMES[place]} cannot be read: use *, {least} … {most}, names, a-b, a,b, and /step from 1 on"
         ) from None
     found = expanded[_PLACES[place]]
     is_any = found == ["*"]

@@ -15,7 +15,7 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.exit_codes import EXIT_NOT_FOUND
-from litemq.cli.moments import moment
+from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
 from litemq.cli.output import Format, OutputFormat, plain, write_value
@@ -61,7 +61,10 @@ def send(
         DurabilityChoice | None,
         typer.Option("--durability", help="What the acknowledgement promises; default: what the broker's settings say."),
     ] = None,
-    delay: Annotated[float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Deliver it so much later.")] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option("--delay", metavar="DURATION", help="Deliver it so much later: 90s, 2h30m, or seconds.", show_default=False),
+    ] = None,
     deliver_at: Annotated[
         str | None,
         typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False),
@@ -78,6 +81,7 @@ def send(
     content = _body(body, file)
     named = named_values(properties or [])
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
+    wait = None if delay is None else seconds(delay, "--delay")
 
     async def use(mq: AsyncClient) -> SendReceipt:
         return await mq.send(
@@ -88,7 +92,7 @@ def send(
             properties=named,
             ordering_key=ordering_key,
             durability=None if durability is None else durability.value,
-            delay=delay,
+            delay=wait,
             deliver_at=due,
             delay_level=delay_level,
             batch_id=batch_id,

@@ -1,12 +1,16 @@
-"""Times, as they are typed."""
+"""Times and durations, as they are typed."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import typer
 
-__all__ = ["moment"]
+from litemq.cli.configuration.kinds import DURATION
+from litemq.errors import ConfigurationError
+
+__all__ = ["moment", "seconds"]
 
 
 def moment(text: str, flag: str) -> dt.datetime:
@@ -16,3 +20,18 @@ def moment(text: str, flag: str) -> dt.datetime:
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T12:00:00Z", param_hint=flag) from None
     return found if found.tzinfo is not None else found.astimezone()
+
+
+def seconds(text: str, flag: str) -> float:
+    """A duration such as 90s or 2h30m; a number alone is of seconds."""
+    if re.fullmatch(r"\d+(\.\d*)?", text.strip(), re.ASCII):
+        return float(text)
+    try:
+        milliseconds = DURATION.read(text)
+    except ConfigurationError:
+        milliseconds = None
+    if not isinstance(milliseconds, int):
+        raise typer.BadParameter(
+            f"{text!r} is no duration: write seconds, such as 90, or units (ms, s, m, h, d), such as 2h30m", param_hint=flag
+        )
+    return milliseconds / 1000

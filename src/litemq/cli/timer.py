@@ -9,7 +9,7 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
-from litemq.cli.moments import moment
+from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
 from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
 from litemq.cli.showing import as_value, time_of
@@ -153,7 +153,10 @@ def cancel_batch(
 def reschedule(
     topic: Topic,
     message_id: Id,
-    delay: Annotated[float | None, typer.Option("--delay", min=0, metavar="SECONDS", help="Deliver it so long from now.")] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option("--delay", metavar="DURATION", help="Deliver it so long from now: 90s, 2h30m, or seconds.", show_default=False),
+    ] = None,
     deliver_at: Annotated[
         str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver it then; 2026-01-31T12:00:00Z.", show_default=False)
     ] = None,
@@ -164,13 +167,14 @@ def reschedule(
 ) -> None:
     """Deliver a message that waits at another time. Without --yes it only shows it, and exits with 1."""
     if (delay is None) == (deliver_at is None):
-        raise typer.BadParameter("say when: either --delay SECONDS or --deliver-at TIME", param_hint="--delay")
+        raise typer.BadParameter("say when: either --delay DURATION or --deliver-at TIME", param_hint="--delay")
     due = None if deliver_at is None else moment(deliver_at, "--deliver-at")
+    wait = None if delay is None else seconds(delay, "--delay")
 
     async def use(mq: AsyncClient) -> ScheduledMessage:
         if not yes:
             return await _known(mq, topic, message_id)
-        return await mq.timers.reschedule(topic, message_id, delay=delay, deliver_at=due)
+        return await mq.timers.reschedule(topic, message_id, delay=wait, deliver_at=due)
 
     message = with_client(url, config, use)
     if output is not OutputFormat.TABLE:
@@ -180,7 +184,7 @@ def reschedule(
     else:
         sys.stdout.write(f"{message.message_id} is {message.state.value}, and due at {_time(message.due_at)}\n")
     if not yes:
-        _say_yes(output, f"it is due {f'in {delay:g} s' if due is None else f'at {_time(due)}'}")
+        _say_yes(output, f"it is due {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
 
 
 async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessage:

@@ -112,9 +112,12 @@ def test_sent_with_a_delay(desk: Desk) -> None:
     sent = desk.run("message", "send", "orders", "x", "--delay-level", "18", "--batch-id", "c")
     assert "to be delivered to queue" in sent.stdout
     assert len(desk.ids_of("--batch-id", "c")) == 1
-    for more in (("--delay", "60"), ("--deliver-at", "2020-01-01T00:00:00Z")):
+    for more in (("--delay", "60"), ("--delay", "1m 30s"), ("--delay", "0.5h"), ("--deliver-at", "2020-01-01T00:00:00Z")):
         assert desk.run("message", "send", "orders", "x", *more).exit_code == 0
-    assert len(desk.ids_of()) == 5
+    assert len(desk.ids_of()) == 7
     assert desk.run("message", "send", "orders", "x", "--delay-level", "19").exit_code == EXIT_USAGE
+    for wrong in ("2y", "-1", "", "1e3", "nan", "tomorrow"):
+        refused = desk.run("message", "send", "orders", "x", "--delay", wrong)
+        assert (refused.exit_code, "such as 90, or units" in refused.output.replace("\n", " ")) == (EXIT_USAGE, True), refused.output
     both = desk.run("message", "send", "orders", "x", "--delay", "1", "--delay-level", "1")
     assert both.exit_code not in (0, EXIT_NOT_FOUND)
