@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from litemq.spark.worker_python import worker_python
 
 __all__ = ["RECOMMENDED", "new_session"]
 
@@ -28,8 +29,9 @@ def new_session(name: str, settings: Mapping[str, str], *, master: str = "") -> 
 
     ``master`` empty: what Spark was told elsewhere, or all cores of this machine.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     wanted = {"spark.app.name": name, **RECOMMENDED, **settings, **({"spark.master": master} if master else {})}
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = worker_python(wanted.get("spark.master", ""))
     if SparkContext._gateway is None:  # noqa: SLF001  there is no other way to say how Java is started
         # In a process group of its own: a signal for the whole group, such as a terminal's or a supervisor's, is the driver's to hear. It
         # ends the batch, and then Java.
