@@ -72,7 +72,7 @@ class PendingTotals:
 
     def _add(self, count: int, size: int) -> list[Touch]:
         self.count = max(0, self.count + count)
-        self.bytes = max(0, self.bytes + size)
+        self.bytes = max(0, self.bytes + size) if self.count else 0  # a snapshot says nothing where nothing waits
         return [("timers",)]
 
     def row(self, touch: Touch) -> Row | None:

@@ -61,6 +61,13 @@ def test_a_batch_is_cancelled_up_to_a_place_and_forgotten_when_all_is_due() -> N
     assert (batches.holds("t", "a"), batches.holds("t", "b"), len(batches)) == (False, True, 2)
 
 
+def test_where_nothing_waits_nothing_takes_space() -> None:
+    delivery = Delivery()
+    delivery.place(_placed(RecordKind.PENDING, 48, -1))
+    delivery.apply(Control(timers_ended=TimersEnded(timers=[TimerEnded(pending=48, size=200)])))  # it had 208
+    assert (delivery.timers.count, delivery.timers.bytes, list(delivery.rows())) == (0, 0, [])
+
+
 changes = st.one_of(
     st.builds(_moved, st.integers(0, 5).map(lambda number: 8 * number), st.integers(1, 50)),
     st.builds(
