@@ -69,7 +69,8 @@ def test_a_topic_is_archived_once_and_goes_on(spark: SparkSession, servers: Serv
     assert len(said) == 3
     assert said[-1].startswith("batch 2: 200 rows in 1 files")
     assert said[-1].endswith(", 0 behind")
-    Archive(spark, config).run(once=True)  # nothing new
+    Archive(spark, config, say=said.append).run(once=True)
+    assert said[-1] == "there is nothing new to archive"
     assert archived(config.table) == expected(servers, topic)
     send(servers, topic, 100)
     Archive(spark, config).run(once=True)

@@ -64,7 +64,9 @@ def archive(
     check_topics(config)  # whoever has no broker, or no such topic, need not wait for Spark to hear of it
     stop = _StopSignals()
     with only_one(config), stop, session_for(config, "litemq archive") as spark:
-        Archive(spark, config, say=_say).run(once=once, stopping=stop.asked)
+        stop.listen()  # a session listens to Ctrl-C itself, and cancels what is being written
+        if not stop.asked():
+            Archive(spark, config, say=_say).run(once=once, stopping=stop.asked)
 
 
 @run.command("compact")
@@ -139,9 +141,15 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
         return self._asked
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._ask)
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.listen()
         return self
+
+    def listen(self) -> None:
+        """From now on, whoever else does; unless the first signal has come."""
+        if not self._asked:
+            for number in self._before:
+                signal.signal(number, self._ask)
 
     def __exit__(self, *_: object) -> None:
         self._restore()

@@ -2,12 +2,13 @@
 
 import importlib.util
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from litemq.cli.pipeline import app
+from litemq.cli.pipeline import _StopSignals, app
 from litemq.errors import ConfigurationError, InvalidArgumentError, MissingExtraError, UnsupportedFeatureError
 from litemq.spark.tables.opening import create_table
 from support.archived import rows, written
@@ -51,3 +52,19 @@ def test_no_table_and_no_status(tmp_path: Path) -> None:
         run("run", "vacuum", "--table", str(tmp_path))
     with pytest.raises(InvalidArgumentError, match="no archive has run"):
         run("status", "--table", str(tmp_path))
+
+
+def test_a_session_that_listens_to_ctrl_c_is_not_the_one_that_hears_it(capfd: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with _StopSignals() as stop:
+        signal.signal(signal.SIGINT, lambda *_: heard.append("the session"))  # as a new session does
+        stop.listen()
+        assert not stop.asked()
+        signal.raise_signal(signal.SIGINT)
+        assert (stop.asked(), heard) == (True, [])
+        assert signal.getsignal(signal.SIGINT) is before  # the next one ends it at once
+        stop.listen()
+        assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "stopping after this batch" in capfd.readouterr().err

@@ -98,6 +98,8 @@ class Archive:
                 raise
             else:
                 self._status.say("stopped")
+                if once and self._topics and not self._batches:
+                    self._say("there is nothing new to archive")
                 return
 
     def _follow(self, once: bool, stopping: Callable[[], bool]) -> None:
