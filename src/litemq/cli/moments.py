@@ -7,7 +7,7 @@ import re
 
 import typer
 
-from litemq.cli.configuration.kinds import DURATION
+from litemq.cli.configuration.kinds import seconds_of
 from litemq.errors import ConfigurationError
 
 __all__ = ["moment", "seconds"]
@@ -27,11 +27,8 @@ def seconds(text: str, flag: str) -> float:
     if re.fullmatch(r"\d+(\.\d*)?", text.strip(), re.ASCII):
         return float(text)
     try:
-        milliseconds = DURATION.read(text)
+        return seconds_of(text)
     except ConfigurationError:
-        milliseconds = None
-    if not isinstance(milliseconds, int):
         raise typer.BadParameter(
             f"{text!r} is no duration: write seconds, such as 90, or units (ms, s, m, h, d), such as 2h30m", param_hint=flag
-        )
-    return milliseconds / 1000
+        ) from None

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from litemq.cli.configuration.kinds import DURATION
+from litemq.cli.configuration.kinds import seconds_of
 from litemq.cli.logs import Level
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
@@ -66,7 +66,7 @@ def up(
     """
     if port == nameserver_port:
         raise typer.BadParameter(f"{port} is the NameServer's port, too: each needs one of its own", param_hint="--port")
-    shutdown_s = _seconds(shutdown_timeout)
+    shutdown_s = seconds_of(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
     broker = {
@@ -93,12 +93,6 @@ def up(
         ) from None
     finally:
         lock.release()
-
-
-def _seconds(duration: str) -> float:
-    milliseconds = DURATION.read(duration)
-    assert isinstance(milliseconds, int)  # noqa: S101 (for the type checker: a duration is one)
-    return milliseconds / 1000
 
 
 def _reachable(host: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from litemq.cli.configuration.kinds import DURATION
+from litemq.cli.configuration.kinds import seconds_of
 from litemq.cli.logs import Level, log_to_stderr
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
@@ -75,7 +75,7 @@ def _announce(target: str, processes: int, handlers: list[str]) -> None:
 
 
 def _seconds(duration: str, flag: str) -> float:
-    milliseconds = DURATION.read(duration)
-    if not isinstance(milliseconds, int) or milliseconds <= 0:
+    seconds = seconds_of(duration)
+    if seconds <= 0:
         raise InvalidArgumentError(f"{flag} {duration}: choose more than nothing, such as 30s")
-    return milliseconds / 1000
+    return seconds

@@ -885,6 +885,14 @@ static PyObject *py_crc32c_of_rows(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Whether size and magic are those of a record that ends within so many bytes. */
+static inline bool can_be_head(const uint8_t *head, int64_t max_record_bytes, int64_t left)
+{
+    int64_t size = load_u32(head);
+
+    return load_u32(head + 4) == MAGIC && size >= FIXED_BYTES && size % 8 == 0 && size <= max_record_bytes && size <= left;
+}
+
 /* Moves ``at`` to where the chain of records ends; no, where memory does. */
 static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t max_record_bytes, Growing *starts)
 {
@@ -892,7 +900,7 @@ static bool scan_records(const uint8_t *data, int64_t *at, int64_t end, int64_t 
         uint8_t head[8];
         read_once(head, data + *at, sizeof head);
         int64_t size = load_u32(head);
-        if (load_u32(head + 4) != MAGIC || size < FIXED_BYTES || size % 8 != 0 || size > max_record_bytes || size > end - *at)
+        if (!can_be_head(head, max_record_bytes, end - *at))
             break;
         if (!push_long(starts, *at))
             return false;
@@ -947,7 +955,7 @@ static bool find_sent_alike(const uint8_t *data, int64_t end, int64_t max_record
     while (end - at >= FIXED_BYTES) {
         read_once(fixed, data + at, sizeof fixed);
         int64_t size = load_u32(fixed), due = (int64_t)load_u64(fixed + DELAY_TIME_AT);
-        if (load_u32(fixed + 4) != MAGIC || size < FIXED_BYTES || size % 8 != 0 || size > max_record_bytes || size > end - at)
+        if (!can_be_head(fixed, max_record_bytes, end - at))
             return false;
         uint64_t producer_id = load_u64(fixed + PRODUCER_ID_AT), sequence = load_u64(fixed + SEQUENCE_AT);
         uint32_t meaning = load_u32(fixed + TYPE_AT);

@@ -40,7 +40,7 @@ exec {python} "$@"
 
 def worker_python(master: str) -> str:
     """What is to be run: this Python, through a script of a few lines where workers are on this machine for sure and the script can be run."""
-    if not (master.startswith("local") or not master) or any(os.environ.get(name) for name in _TOLD_OTHERWISE):
+    if (master and not master.startswith("local")) or any(os.environ.get(name) for name in _TOLD_OTHERWISE):
         return sys.executable
     if not (Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip").is_file():
         return sys.executable  # it stands elsewhere, and may be another one
