@@ -32,13 +32,17 @@ types:
 layers:
     {{bin}}/lint-imports
 
-# Tests; arguments go to pytest
+# Tests, as CI judges them; arguments go to pytest
 test *args:
-    {{bin}}/pytest -n 2 "$@"
+    {{bin}}/pytest -n 2 -m "not timing and not wheel" "$@"
 
 # Tests with a coverage report; arguments go to pytest
 coverage *args:
     {{bin}}/pytest -n 2 --cov --cov-report=term --cov-report=xml:coverage.xml "$@"
+
+# Tests that judge time, one at a time; they print their figures
+timing *args:
+    {{bin}}/pytest -q -s -m timing "$@"
 
 # When jobs run: 500 expressions, 1,000 times of each, against croniter and cronsim, across the clock changes of five zones
 cron-reference:

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,19 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("deep", parent=settings.get_profile("default"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# The hundreds of processes that tests start find their modules compiled, as an installed package has them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put all temporary files of this run below one folder that goes with the run, also if the run is killed. ``--basetemp`` keeps a test's."""
+    from litemq.bench.scratch import scratch_folder  # late: coverage begins first
+
+    if not hasattr(config, "workerinput"):  # workers of pytest-xdist inherit the folder
+        stack = ExitStack()
+        stack.enter_context(scratch_folder())
+        config.add_cleanup(stack.close)
 
 
 @pytest.fixture(params=["native", "pure"], scope="module")

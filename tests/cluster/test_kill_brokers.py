@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from litemq.net.event_loop import run
 from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn, until_ready
+from support.chaos_length import JUDGES_TIME, SECONDS, SETTLE_S
 from support.chaos_load import ChaosLoad, running
 from support.history import Outcome, problems
+from support.waiting import eventually
 
-SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
-SETTLE: Final = 60.0
+_PROGRESS = 200
 
 
 def report(title: str, load: ChaosLoad, **more: str) -> None:
@@ -39,17 +38,22 @@ def report(title: str, load: ChaosLoad, **more: str) -> None:
         print(f"  {load.errors.count(error)} x {error}")  # noqa: T201
 
 
+def _progress(load: ChaosLoad) -> tuple[int, int]:
+    """Acknowledged sends, and deliveries to the group that keeps its consumer."""
+    return load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
+
+
 @pytest.mark.skipif(SECONDS < 2 * BETWEEN_KILLS, reason="too short for a kill of each")
 def test_kill_brokers(tmp_path: Path) -> None:
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):
             load = ChaosLoad(f"litemq://{names.address}")
-            async with running(load, lives=5, settle=SETTLE):
+            async with running(load, lives=5, settle=SETTLE_S):
                 kills = await kill_in_turn(brokers, SECONDS)
             starts = [seconds for broker in brokers.values() for seconds in broker.starts[1:]]
             report(f"brokers killed {kills} times in {SECONDS:g} s", load, started_again=f"{max(starts):.2f} s at most")
             assert problems(load.history) == []
-            assert load.history.count(Outcome.ACKED) > 100 * SECONDS
+            assert load.history.count(Outcome.ACKED) > (100 * SECONDS if JUDGES_TIME else _PROGRESS)
 
     run(scenario())
 
@@ -60,12 +64,13 @@ def test_kill_nameserver(tmp_path: Path) -> None:
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):
             load = ChaosLoad(f"litemq://{names.address}")
-            async with running(load, lives=3600, settle=SETTLE):
-                await asyncio.sleep(1)
+            async with running(load, lives=3600, settle=SETTLE_S):
+                await eventually(lambda: min(_progress(load)) > _PROGRESS)
                 names.kill()
-                before = load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
+                before = _progress(load)
                 await asyncio.sleep(SECONDS / 3)
-                after = load.history.count(Outcome.ACKED), len(load.history.deliveries["steady", 0])
+                after = _progress(load)
+                await eventually(lambda: all(now - then > _PROGRESS for now, then in zip(_progress(load), before, strict=True)))
                 without = max((*load.acks.longest.values(), *load.arrivals.longest.values()))
                 brokers["a"].kill()  # and a broker comes back while nobody can be asked where it is
                 brokers["a"].start()
@@ -78,8 +83,9 @@ def test_kill_nameserver(tmp_path: Path) -> None:
                 await asyncio.sleep(SECONDS / 6)
             report("NameServer killed, then everything", load, longest_without_nameserver=f"{without:.2f} s")
             assert problems(load.history) == []
-            assert after[0] - before[0] > 100 * SECONDS / 3
-            assert after[1] - before[1] > 100 * SECONDS / 3
-            assert without < 2, "sends or deliveries waited for the NameServer"
+            if JUDGES_TIME:
+                assert after[0] - before[0] > 100 * SECONDS / 3
+                assert after[1] - before[1] > 100 * SECONDS / 3
+                assert without < 2, "sends or deliveries waited for the NameServer"
 
     run(scenario())

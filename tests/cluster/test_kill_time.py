@@ -6,22 +6,18 @@ transactions are decided: nothing is lost, twice, early, or seen too soon.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from litemq.net.event_loop import run
 from support.chaos_cluster import BETWEEN_KILLS, cluster, kill_in_turn
+from support.chaos_length import JUDGES_TIME, SECONDS, SETTLE_S
 from support.history import Outcome
 from support.time_chaos import TimeChaos, running
 from support.time_history import Fate, TimeHistory, TimerStory, time_problems
-
-SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "9"))
-SETTLE: Final = 60.0
 
 
 def report(title: str, chaos: TimeChaos) -> None:
@@ -60,11 +56,13 @@ def test_kill_brokers_while_time_passes(tmp_path: Path) -> None:
     async def scenario() -> None:
         with cluster(tmp_path) as (names, brokers):
             chaos = TimeChaos(f"litemq://{names.address}")
-            async with running(chaos, settle=SETTLE):
+            async with running(chaos, settle=SETTLE_S):
                 kills = await kill_in_turn(brokers, SECONDS)
             report(f"brokers killed {kills} times in {SECONDS:g} s", chaos)
             history = chaos.history
+            if not JUDGES_TIME:
+                history.late_within_ms = round(1000 * SETTLE_S)  # how late is the machine's business; never, or early, is not
             assert time_problems(history) == []
-            assert len(history.timer_log) > 50 * SECONDS
+            assert len(history.timer_log) > (50 * SECONDS if JUDGES_TIME else 0)
 
     run(scenario())

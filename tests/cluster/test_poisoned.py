@@ -22,13 +22,12 @@ from litemq.client.dead_letter import DeadLetter
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 from support import poisoned_worker
+from support.chaos_length import SECONDS, SETTLE_S
 from support.poisoned_worker import GROUP, HEALED, TOPIC
 from support.processes import ServerProcess
 
-SECONDS: Final = float(os.environ.get("LITEMQ_CHAOS_SECONDS", "12"))
 PER_SECOND: Final = 100
 WORKERS: Final = 2
-DRAINED_WITHIN: Final = 180.0
 
 
 class Workers:
@@ -97,7 +96,7 @@ async def kill(broker: ServerProcess, workers: Workers, seconds: float) -> tuple
 
 async def drained(mq: AsyncClient) -> None:
     """Nothing waits, is in flight, or is to be tried again."""
-    until = time.monotonic() + DRAINED_WITHIN
+    until = time.monotonic() + SETTLE_S
     told: object = None
     while time.monotonic() < until:
         with contextlib.suppress(LiteMQError):
@@ -105,7 +104,7 @@ async def drained(mq: AsyncClient) -> None:
             if facts.lag == facts.waiting_tries == 0:
                 return
         await asyncio.sleep(0.2)
-    raise AssertionError(f"not drained within {DRAINED_WITHIN:g} s: {told}")
+    raise AssertionError(f"not drained within {SETTLE_S:g} s: {told}")
 
 
 def number_of(letter: DeadLetter) -> int:
@@ -132,7 +131,7 @@ def test_every_message_ends_once(tmp_path: Path) -> None:
         ):
             url = f"litemq://{names.address}"
             workers = Workers(url, tmp_path)
-            async with AsyncClient(url, delivery_timeout_ms=120_000) as mq:
+            async with AsyncClient(url, delivery_timeout_ms=round(1000 * SETTLE_S)) as mq:
                 await mq.admin.create_topic(TOPIC, queues=4)
                 with workers.running():
                     count, (of_workers, of_broker) = await asyncio.gather(send(mq, SECONDS), kill(broker, workers, SECONDS))

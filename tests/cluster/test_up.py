@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
 from support.commands import Running, free_ports, litemq, running, up, up_environment
+from support.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("not_under_nohup")
 
@@ -33,11 +33,8 @@ def _children(command: Running) -> list[int]:
     return found
 
 
-def _wait_gone(pids: list[int], within: float = 20.0) -> None:
-    until = time.monotonic() + within
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < until, f"{pids} still run"
-        time.sleep(0.05)
+def _wait_gone(pids: list[int]) -> None:
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def test_it_says_what_to_type_next_and_that_works(tmp_path: Path, cluster: tuple[Running, dict[str, str]]) -> None:
@@ -65,7 +62,7 @@ def test_a_signal_stops_all_in_good_order(cluster: tuple[Running, dict[str, str]
         os.killpg(command.process.pid, number)
     else:
         command.process.send_signal(number)
-    assert command.process.wait(20) == 0
+    assert command.process.wait(HANG_S) == 0
     _wait_gone(children)
     assert not [line for line in command.printed if "WARNING" in line or "ERROR" in line]
 
@@ -86,7 +83,7 @@ def test_when_a_child_dies_the_rest_stops_and_it_says_which(tmp_path: Path, clus
     os.kill(broker, signal.SIGKILL)
     said = command.wait_for("broker ended by itself, with signal SIGKILL")
     assert "is safe: start it again with litemq up" in said
-    assert command.process.wait(20) == EXIT_FAILED
+    assert command.process.wait(HANG_S) == EXIT_FAILED
     _wait_gone(children)
 
 
@@ -185,12 +182,10 @@ def test_the_second_signal_does_not_wait(tmp_path: Path) -> None:
 
 def test_ctrl_c_while_it_starts_is_no_traceback(tmp_path: Path) -> None:
     with running("up", cwd=tmp_path, environment=up_environment()) as command:
-        until = time.monotonic() + 20
-        while len(children := _children(command)) < 2:
-            assert time.monotonic() < until
-            assert command.process.poll() is None
-            time.sleep(0.005)
+        wait_until(lambda: len(_children(command)) == 2 or command.process.poll() is not None)
+        children = _children(command)
+        assert len(children) == 2
         os.killpg(command.process.pid, signal.SIGINT)  # as a terminal does: they still load what they need
-        assert command.process.wait(20) == 0
+        assert command.process.wait(HANG_S) == 0
         _wait_gone(children)
         assert "Traceback" not in command.all_of_it()

@@ -10,8 +10,9 @@ import pytest
 
 from litemq.client.loop_thread import LoopThread
 from support.engines import ENGINES, PROCESSES, Engine, EngineKind, new_topic
+from support.waiting import HANG_S
 
-TIMEOUT_SECONDS = 60  # nothing here takes long; a machine that is busy with other things may
+TEST_S = 5 * HANG_S  # a step that hangs fails by itself before
 
 
 class Unstarted:
@@ -58,7 +59,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 async def _run(test: Callable[..., Awaitable[None]], unstarted: Unstarted, arguments: dict[str, Any]) -> None:
     """An asynchronous test has the engine on its own loop, where that has to be on one."""
-    async with asyncio.timeout(TIMEOUT_SECONDS), unstarted.start() as engine:
+    async with unstarted.start() as engine, asyncio.timeout(TEST_S):
         await test(**arguments | {"engine": engine})
 
 

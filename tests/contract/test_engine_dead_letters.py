@@ -7,6 +7,7 @@ import pytest
 from litemq import AsyncClient, DeadLetter, DeadReason, OutgoingMessage
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from support.engines import Engine, read_all
+from support.waiting import HANG_S
 
 
 async def _die(mq: AsyncClient, topic: str, number: int, *, group_id: str, error: str = "ValueError: bad") -> list[str]:
@@ -14,7 +15,7 @@ async def _die(mq: AsyncClient, topic: str, number: int, *, group_id: str, error
     receipts = await mq.send_batch(topic, [OutgoingMessage({"id": each}, keys=f"o-{each}") for each in range(number)])
     left = {receipt.message_id for receipt in receipts}
     while left:
-        for message in await mq.receive(topic, group_id=group_id, wait=5, lease=60):
+        for message in await mq.receive(topic, group_id=group_id, wait=HANG_S, lease=600):
             if message.message_id in left:
                 await message.reject(reason=error)
                 left.discard(message.message_id)
@@ -64,9 +65,9 @@ async def test_sent_on_they_arrive_again(engine: Engine, topic: str) -> None:
         again = [await (await letters.redrive(messages_per_s=0)).wait() for _ in range(2)]
         assert [one.done for one in again] == [4, 0]
         got: dict[str, object] = {}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             while len(got) < 6:
-                for message in await mq.receive(topic, group_id="billing", wait=5, lease=60):
+                for message in await mq.receive(topic, group_id="billing", wait=HANG_S, lease=600):
                     got[message.message_id] = message.value
                     await message.ack()
         assert got == {message_id: {"id": number} for number, message_id in enumerate(ids)}
@@ -130,7 +131,7 @@ async def test_why_a_message_was_not_consumed(engine: Engine, topic: str) -> Non
 def test_the_same_from_the_synchronous_client(engine: Engine, topic: str) -> None:
     with engine.sync_client() as mq:
         receipt = mq.send(topic, {"id": 1})
-        (message,) = mq.receive(topic, group_id="billing", wait=10, lease=60)
+        (message,) = mq.receive(topic, group_id="billing", wait=HANG_S, lease=600)
         message.reject(reason="ValueError: bad")
         letters = mq.dead_letters(topic)
         assert letters.count() == 1

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from litemq import AsyncClient, OutgoingMessage, SendReceipt
 from litemq.errors import ClientClosedError, LiteMQError, SendOutcomeUnknownError
-from support.engines import Engine, read_all
+from support.engines import Engine, read_all, read_until
+from support.waiting import HANG_S, eventually
 
 capability = pytest.mark.capability
 
@@ -27,7 +29,7 @@ async def test_every_send_ends_where_the_client_is_closed(engine: Engine, topic:
     sends = [asyncio.ensure_future(mq.send(topic, b"%d" % n)) for n in range(200)]
     await asyncio.sleep(0)
     await mq.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
     stored = [outcome for outcome in outcomes if isinstance(outcome, SendReceipt)]
     assert all(isinstance(outcome, (SendReceipt, ClientClosedError, SendOutcomeUnknownError)) for outcome in outcomes)
@@ -109,15 +111,17 @@ async def test_a_cancelled_open_may_be_repeated(engine: Engine, topic: str) -> N
         await mq.send(topic, b"x")
 
 
-async def _disturb(engine: Engine, times: int, pause: float) -> None:
-    for _ in range(times):
-        await asyncio.sleep(pause)
+async def _disturb(engine: Engine, done: Callable[[], int], marks: Iterable[int]) -> None:
+    """Cut all connections each time that so much is done: in the middle of the work, however slow that is."""
+    for mark in marks:
+        await eventually(lambda mark=mark: done() >= mark)  # type: ignore[misc]
         engine.drop_connections()
 
 
-async def _produce(mq: AsyncClient, topic: str, key: int, count: int) -> None:
-    for number in range(count):
-        await mq.send(topic, b"%d:%d" % (key, number), ordering_key=str(key))
+async def _produce(mq: AsyncClient, topic: str, key: int, numbers: range, sent: list[SendReceipt]) -> None:
+    for number in numbers:
+        receipt = await mq.send(topic, b"%d:%d" % (key, number), ordering_key=str(key))
+        sent.append(receipt)
 
 
 def _check_keys(bodies: list[bytes], keys: int, count: int) -> None:
@@ -131,26 +135,33 @@ def _check_keys(bodies: list[bytes], keys: int, count: int) -> None:
 async def test_cut_while_sending(engine: Engine, topic: str, settings: dict[str, int]) -> None:
     async with engine.client(**settings) as mq:
         await mq.admin.create_topic(topic, queues=4)
+        sent: list[SendReceipt] = []
         async with asyncio.TaskGroup() as tasks:
             for key in range(8):
-                tasks.create_task(_produce(mq, topic, key, 100))
-            tasks.create_task(_disturb(engine, 15, 0.02))
+                tasks.create_task(_produce(mq, topic, key, range(100), sent))
+            tasks.create_task(_disturb(engine, lambda: len(sent), range(20, 800, 50)))
     async with engine.client() as mq:
-        bodies = [message.body for message in await read_all(mq, topic)]
+        bodies = [message.body for message in await read_until(mq, topic, 800)]
         assert len(bodies) == 800
         _check_keys(bodies, 8, 100)
 
 
 @capability("Connections cut under `send_nowait`: every receipt is true")
 async def test_cut_under_send_nowait(engine: Engine, topic: str) -> None:
-    # Small requests, and many before the first cut: where most fail, the circuit breaker would say so.
-    async with engine.client(max_batch_messages=4) as mq:
+    async with engine.client(max_batch_messages=4) as mq:  # small requests, of which many are on their way
         await mq.admin.create_topic(topic, queues=4)
         futures = [mq.send_nowait(topic, b"%d" % number) for number in range(1000)]
         await mq.flush()
-        disturbing = asyncio.ensure_future(_disturb(engine, 10, 0.02))
+        received = 0
+
+        def count(_receipt: object) -> None:
+            nonlocal received
+            received += 1
+
+        disturbing = asyncio.ensure_future(_disturb(engine, lambda: received, range(10, 2000, 200)))
         for number in range(1000, 3000):
             futures.append(mq.send_nowait(topic, b"%d" % number))
+            futures[-1].add_done_callback(count)
             if number % 50 == 0:
                 await asyncio.sleep(0.005)
         receipts = await asyncio.gather(*futures)
@@ -177,11 +188,16 @@ async def test_cut_while_consuming(engine: Engine, topic: str) -> None:
                     if len(seen) == 800:
                         break
 
+        sent: list[SendReceipt] = []
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(consume())
+            async with asyncio.TaskGroup() as work:
+                for key in range(8):
+                    work.create_task(_produce(producer, topic, key, range(99), sent))
+                work.create_task(_disturb(engine, lambda: len(seen), range(20, 790, 50)))
+            # What comes after the last cut comes to a member of the group, who can commit when it closes.
             for key in range(8):
-                tasks.create_task(_produce(producer, topic, key, 100))
-            tasks.create_task(_disturb(engine, 15, 0.02))
+                await _produce(producer, topic, key, range(99, 100), sent)
         assert len(set(seen)) == 800  # one client: what it has seen it does not see again
         _check_keys(seen, 8, 100)
     async with engine.client() as mq:
@@ -193,15 +209,13 @@ async def test_cut_and_opened_anew(engine: Engine, topic: str) -> None:
     done: list[int] = []
     async with engine.client() as mq:
         await mq.send_batch(topic, [OutgoingMessage(b"%d" % n, ordering_key="k") for n in range(300)])
-    for _ in range(30):
+    while 299 not in done:
         async with engine.client(auto_commit_interval_ms=5) as mq:
-            for message in await mq.receive(topic, group_id="g", max_messages=20, wait=2):
+            for message in await mq.receive(topic, group_id="g", max_messages=20, wait=HANG_S):
                 done.append(int(message.body))
                 await message.ack()
             await asyncio.sleep(0.01)
             engine.drop_connections()
-        if done and done[-1] == 299:
-            break
     assert sorted(set(done)) == list(range(300))
 
 

@@ -7,6 +7,7 @@ import pytest
 from litemq import OutgoingMessage
 from litemq.errors import InvalidArgumentError, LiteMQError, UnsupportedFeatureError
 from support.engines import Engine, read_all
+from support.waiting import HANG_S
 
 capability = pytest.mark.capability
 
@@ -61,7 +62,7 @@ async def test_large_bodies(engine: Engine, topic: str) -> None:
         for _ in range(3):
             await mq.send(topic, body, ordering_key="k")
         assert [message.body == body for message in await read_all(mq, topic)] == [True] * 3
-        messages = await mq.receive(topic, group_id="g", wait=5)
+        messages = await mq.receive(topic, group_id="g", wait=HANG_S)
         assert messages[0].body == body
         with pytest.raises(LiteMQError):
             await mq.send(topic, bytes(4 << 20))

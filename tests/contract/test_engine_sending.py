@@ -24,13 +24,14 @@ async def test_a_receipt_says_where_the_message_is(engine: Engine, topic: str) -
         assert {(receipt.broker, receipt.queue_id) for receipt in receipts} == {(first.broker, first.queue_id)}
         assert [receipt.queue_offset for receipt in receipts] == [0, 1, 2]
         assert len({receipt.message_id for receipt in receipts}) == 3
-        assert before - 1000 <= first.store_timestamp <= before + 60_000
+        after = datetime.now(UTC).timestamp() * 1000
+        assert before - 1000 <= first.store_timestamp <= after + 1000
         for receipt, message in zip(receipts, await read_all(mq, topic), strict=True):
             assert (message.topic, message.message_id, message.broker) == (topic, receipt.message_id, receipt.broker)
             assert (message.queue_id, message.queue_offset) == (receipt.queue_id, receipt.queue_offset)
             assert message.store_timestamp == receipt.store_timestamp
             assert message.stored_at.tzinfo is UTC
-            assert message.born_timestamp <= before + 60_000
+            assert message.born_timestamp <= after
 
 
 @capability("`tags`, `keys`, `properties` and `ordering_key` arrive as they were sent")

@@ -12,6 +12,7 @@ from litemq.client.config import ConsumeMode
 from litemq.client.consumer import Consumer
 from litemq.errors import AlreadySettledError, InvalidArgumentError, SerializationError, UnsupportedFeatureError
 from support.engines import Engine
+from support.waiting import HANG_S
 
 capability = pytest.mark.capability
 MODES: tuple[ConsumeMode, ...] = ("lease", "queue")
@@ -25,7 +26,7 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 
 async def dead_letters(mq: AsyncClient, topic: str, count: int) -> list[Message]:
     """What was given up, once it is so much."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_S):
         while len(found := [each async for each in mq.reader(f"%DLQ%{topic}", follow=False)]) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert len(found) == count
@@ -91,14 +92,14 @@ async def test_reject(engine: Engine, topic: str, mode: ConsumeMode) -> None:
 async def test_too_many_tries(engine: Engine, topic: str, mode: ConsumeMode) -> None:
     async with engine.client() as mq:
         await send_numbers(mq, topic, 1)
-        tries = 0
         async with consuming(mq, topic, mode, retry=RetryPolicy(max_retries=2, delays=[0, 0.1])) as consumer:
-            while messages := await consumer.take(1, 1.5):
-                tries += 1
+            for attempt in (1, 2, 3):
+                message = await anext(consumer)
+                assert message.attempt == attempt
                 with pytest.raises(ValueError, match="bad"):
-                    async with messages[0].process():
+                    async with message.process():
                         raise ValueError("bad")
-        assert tries == 3
+            assert await nothing_comes(consumer)
         (letter,) = await dead_letters(mq, topic, 1)
         assert (letter.properties["litemq-reason"], letter.properties["litemq-count"]) == ("1", "3")
         assert letter.properties["litemq-error"] == "ValueError: bad"

@@ -17,29 +17,38 @@ HOUR = timedelta(hours=1)
 @capability("`timers.cancel`: what is cancelled is never delivered")
 async def test_what_is_cancelled_never_comes(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
-        receipts = [await mq.send(topic, b"%d" % number, delay=1.5) for number in range(3)]
-        year = await mq.send(topic, b"year", delay=timedelta(days=365))
-        now = await mq.send(topic, b"now")
-        ids = [receipt.message_id for receipt in (*receipts, year, now)]
-        assert await mq.timers.cancel(topic, ids[1]) is CancelOutcome.CANCELLED
-        assert await mq.timers.cancel_many(topic, [ids[1], ids[3], ids[4], "none"]) == {
-            ids[1]: CancelOutcome.CANCELLED_BEFORE,
-            ids[3]: CancelOutcome.CANCELLED,
-            ids[4]: CancelOutcome.DELIVERED,
+        hour = (await mq.send(topic, b"hour", delay=HOUR)).message_id
+        year = (await mq.send(topic, b"year", delay=timedelta(days=365))).message_id
+        now = (await mq.send(topic, b"now")).message_id
+        assert await mq.timers.cancel(topic, hour) is CancelOutcome.CANCELLED
+        assert await mq.timers.cancel_many(topic, [hour, year, now, "none"]) == {
+            hour: CancelOutcome.CANCELLED_BEFORE,
+            year: CancelOutcome.CANCELLED,
+            now: CancelOutcome.DELIVERED,
             "none": CancelOutcome.UNKNOWN,
         }
-        came = await read_until(mq, topic, 3)
-        assert sorted(message.body for message in came) == [b"0", b"2", b"now"]
-        assert await mq.timers.cancel(topic, ids[0]) is CancelOutcome.DELIVERED
-        assert sorted(message.body for message in await read_all(mq, topic)) == [b"0", b"2", b"now"]
+        soon = [(await mq.send(topic, b"%d" % number, delay=1.5)).message_id for number in range(3)]
+        outcome = await mq.timers.cancel(
+            topic, soon[1]
+        )  # on a machine that is very slow it may have been delivered before: that is told, then
+        expected = {CancelOutcome.CANCELLED: [b"0", b"2", b"now"], CancelOutcome.DELIVERED: [b"0", b"1", b"2", b"now"]}[outcome]
+        assert sorted(message.body for message in await read_until(mq, topic, len(expected))) == expected
+        assert await mq.timers.cancel(topic, soon[0]) is CancelOutcome.DELIVERED
+        assert sorted(message.body for message in await read_all(mq, topic)) == expected
 
 
 @capability("`timers.reschedule`: earlier, later, and again")
 async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         later, sooner, past = [
-            await mq.send(topic, name, delay=delay) for name, delay in ((b"later", 1), (b"sooner", HOUR), (b"past", HOUR))
+            await mq.send(topic, name, delay=delay) for name, delay in ((b"later", HOUR / 2), (b"sooner", HOUR), (b"past", HOUR))
         ]
+        put_off = await mq.send(topic, b"put off", delay=1)
+        expected = [b"later", b"past", b"sooner"]
+        try:
+            await mq.timers.reschedule(topic, put_off.message_id, delay=HOUR)
+        except TimerEndedError:  # on a machine that is very slow it was delivered before
+            expected.insert(2, b"put off")
         moved = await mq.timers.reschedule(topic, later.message_id, delay=HOUR)
         assert (moved.state, moved.sent_for < moved.due_at) == (ScheduledState.SCHEDULED, True)
         due = datetime.now(UTC) + timedelta(seconds=2)
@@ -47,8 +56,8 @@ async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
         await mq.timers.reschedule(topic, sooner.message_id, delay=timedelta(days=300))
         await mq.timers.reschedule(topic, sooner.message_id, delay=0.5)
         await mq.timers.reschedule(topic, past.message_id, deliver_at=datetime(2020, 1, 1, tzinfo=UTC))
-        came = await read_until(mq, topic, 3)
-        assert sorted(message.body for message in came) == [b"later", b"past", b"sooner"]
+        came = await read_until(mq, topic, len(expected))
+        assert sorted(message.body for message in came) == expected
         (last,) = (message for message in came if message.body == b"later")
         assert last.store_timestamp >= int(due.timestamp() * 1000)
         with pytest.raises(TimerEndedError):
@@ -64,13 +73,12 @@ async def test_delivered_at_another_time(engine: Engine, topic: str) -> None:
 @capability("`batch_id`: what waits of a batch is cancelled by one record")
 async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
-        await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, delay=2, batch_id="b1") for number in range(5)])
-        await mq.send(topic, b"other", delay=2, batch_id="b2")
-        first = (await mq.send(topic, b"first", delay=2, batch_id="b1", properties={"p": "v"})).message_id
+        await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, delay=HOUR, batch_id="b1") for number in range(5)])
+        first = (await mq.send(topic, b"first", delay=HOUR, batch_id="b1", properties={"p": "v"})).message_id
         assert await mq.timers.count(topic, batch_id="b1") == 6
         await mq.timers.cancel_batch(topic, "b1")
         await mq.timers.cancel_batch(topic, "never")
-        await mq.send_nowait(topic, b"again", delay=2, batch_id="b1")
+        await mq.send(topic, b"hour", delay=HOUR, batch_id="b1")
         assert await mq.timers.count(topic, batch_id="b1") == 1
         assert await mq.timers.cancel(topic, first) is CancelOutcome.CANCELLED_BEFORE
         with pytest.raises(TimerEndedError):
@@ -78,8 +86,20 @@ async def test_a_batch_is_cancelled(engine: Engine, topic: str) -> None:
         found = await mq.timers.get(topic, first)
         assert found is not None
         assert (found.state, found.batch_id) == (ScheduledState.CANCELLED, "b1")
-        assert sorted(message.body for message in await read_until(mq, topic, 2)) == [b"again", b"other"]
-        assert sorted(message.body for message in await read_all(mq, topic)) == [b"again", b"other"]
+        # What is due soon: on a machine that is very slow some of it may have been delivered before.
+        soon = [OutgoingMessage(b"%d" % number, delay=1.5, batch_id="b2") for number in range(5)]
+        ids = [receipt.message_id for receipt in await mq.send_batch(topic, soon)]
+        await mq.timers.cancel_batch(topic, "b2")
+        await mq.send(topic, b"other", delay=2, batch_id="b3")
+        await mq.send_nowait(topic, b"again", delay=2, batch_id="b2")
+        facts = [await mq.timers.get(topic, message_id) for message_id in ids]
+        states = [fact.state for fact in facts if fact is not None]
+        assert len(states) == 5
+        assert set(states) <= {ScheduledState.CANCELLED, ScheduledState.DELIVERED}
+        delivered = [b"%d" % number for number, state in enumerate(states) if state is ScheduledState.DELIVERED]
+        expected = [*delivered, b"again", b"other"]
+        assert sorted(message.body for message in await read_until(mq, topic, len(expected))) == expected
+        assert sorted(message.body for message in await read_all(mq, topic)) == expected
 
 
 @capability("`timers.list`, `timers.get`: by time, key, id and batch, in the order of due times")
@@ -122,10 +142,11 @@ async def test_delay_levels(engine: Engine, topic: str) -> None:
         eighteen, batch = await asyncio.gather(
             mq.send_nowait(topic, b"18", delay_level=18), mq.send_batch(topic, [OutgoingMessage(b"5", delay_level=5)])
         )
+        after = time.time_ns() // 1_000_000
         for receipt, level in ((eighteen, 7200), (batch[0], 60)):
             found = await mq.timers.get(topic, receipt.message_id)
             assert found is not None
-            assert 0 <= found.due_at.timestamp() * 1000 - before - 1000 * level < 60_000
+            assert before <= round(found.due_at.timestamp() * 1000) - 1000 * level <= after + 1
         for wrong in ({"delay_level": 0}, {"delay_level": 19}, {"delay_level": 1, "delay": 1}):
             with pytest.raises(InvalidArgumentError):
                 await mq.send(topic, b"x", **wrong)  # type: ignore[arg-type]

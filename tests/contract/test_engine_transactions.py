@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from litemq import CheckedTransaction, DeadReason, Decision, OutgoingMessage, PreparedMessage, TransactionListener, TransactionState
 from litemq.errors import InvalidArgumentError, TransactionEndedError, TransactionNotFoundError
-from support.engines import Engine, eventually, read_all, read_until
+from support.engines import Engine, read_all, read_until
+from support.waiting import HANG_S, eventually
 
 capability = pytest.mark.capability
 
@@ -86,9 +88,11 @@ async def test_by_id_from_another_client(engine: Engine, topic: str) -> None:
 async def test_a_delayed_message_of_a_transaction(engine: Engine, topic: str) -> None:
     async with engine.client() as mq:
         async with mq.transaction(topic, group_id="shop") as tx:
-            await tx.send(b"later", delay=1.5, ordering_key="k")
+            await tx.send(b"much later", delay=timedelta(hours=1), ordering_key="k")
             await tx.send(b"now", ordering_key="k")
         assert [message.body for message in await read_all(mq, topic)] == [b"now"]
+        async with mq.transaction(topic, group_id="shop") as tx:
+            await tx.send(b"later", delay=0.5, ordering_key="k")
         assert [message.body for message in await read_until(mq, topic, 2)] == [b"now", b"later"]
 
 
@@ -125,7 +129,7 @@ async def test_whoever_is_there_is_asked(engine: Engine, topic: str) -> None:
         await eventually(lambda: len(ledger.asked) == 2)
         checked = {each.transaction_id: each for each in ledger.asked}[kept.transaction_id]
         assert (checked.group_id, checked.topics, checked.message.body, checked.message.keys) == (group, (topic,), b"kept", ("k",))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             while (await mq.transactions.get(gone.transaction_id)).state is not TransactionState.ROLLED_BACK:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
@@ -155,7 +159,7 @@ async def test_what_nobody_decides_is_a_dead_letter(engine: Engine, topic: str) 
         assert (fact.settings.check_after_ms, fact.settings.check_every_ms, fact.settings.max_checks) == (50, 50, 2)
         receipt = await mq.send_transaction(topic, b"lost", group_id="nobody")
         letters = mq.dead_letters(topic)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             while not await letters.count():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await mq.transactions.get(receipt.transaction_id)).state is TransactionState.DEAD
@@ -172,7 +176,8 @@ async def test_what_nobody_decides_is_a_dead_letter(engine: Engine, topic: str) 
 
 
 @capability("Transactions survive lost connections: each is seen once, or not at all")
-async def test_connections_that_are_cut(engine: Engine, topic: str) -> None:
+async def test_connections_that_are_cut(engine: Engine, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("litemq.client.transaction._ROLLBACK_WITHIN_S", HANG_S)
     async with engine.client() as mq:
         await mq.admin.create_topic(topic)
         committed: list[bytes] = []
@@ -191,8 +196,8 @@ async def test_connections_that_are_cut(engine: Engine, topic: str) -> None:
                     await one(b"%d-%d" % (worker, number), fails=number % 3 == 2)
 
         async def cut() -> None:
-            for _ in range(6):
-                await asyncio.sleep(0.02)
+            for mark in range(8, 128, 20):  # in the middle of the work, however slow that is
+                await eventually(lambda mark=mark: len(committed) >= mark)  # type: ignore[misc]
                 engine.drop_connections()
 
         await asyncio.gather(cut(), *(work(worker) for worker in range(8)))

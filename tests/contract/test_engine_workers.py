@@ -1,6 +1,7 @@
 """Handlers and tasks, as every engine has them called."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -10,7 +11,8 @@ import pytest
 from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry
 from litemq.client.config import ConsumeMode
 from litemq.errors import HandlerStuckError, InvalidArgumentError
-from support.engines import Engine, eventually
+from support.engines import Engine
+from support.waiting import HANG_S, eventually
 
 capability = pytest.mark.capability
 
@@ -22,9 +24,9 @@ async def send_numbers(mq: AsyncClient, topic: str, count: int) -> None:
 async def numbers_of(mq: AsyncClient, topic: str, group: str, count: int) -> list[int]:
     """So many of a group's next messages, whoever had them before."""
     found: list[int] = []
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(HANG_S):
         while len(found) < count:
-            found += [int(message.body) for message in await mq.receive(topic, group_id=group, wait=5)]
+            found += [int(message.body) for message in await mq.receive(topic, group_id=group, wait=HANG_S)]
     return found
 
 
@@ -73,11 +75,11 @@ async def test_run_that_is_cancelled_acknowledges_nothing_unfinished(engine: Eng
     async with engine.client() as mq:
         begun = asyncio.Event()
 
-        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=1)
+        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=1, lease=3600)
         async def handle(message: Message) -> None:
             if message.body == b"1":
                 begun.set()
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()  # for ever
 
         await send_numbers(mq, topic, 3)
         running = asyncio.ensure_future(mq.run())
@@ -95,24 +97,52 @@ async def test_nothing_to_run(engine: Engine, topic: str) -> None:
             await mq.run()
 
 
-@capability("Workers: the first signal drains, and what does not finish in time is given back at once")
+DRAINING = capability("Workers: the first signal drains, and what does not finish in time is given back at once")
+
+
+@DRAINING
 @modes()
-async def test_draining(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+async def test_draining(engine: Engine, topic: str, mode: ConsumeMode, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "litemq.client.worker")
     async with engine.client() as mq:
         begun: list[int] = []
         done: list[int] = []
+        go_on = asyncio.Event()
 
-        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=2)
+        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=2, lease=3600)
         async def handle(message: Message) -> None:
             begun.append(int(message.body))
-            await asyncio.sleep(0.3 if message.body == b"0" else 60)
+            await go_on.wait()
             done.append(int(message.body))
 
         await send_numbers(mq, topic, 4)
-        running = asyncio.ensure_future(mq.run(shutdown_timeout=1))
+        running = asyncio.ensure_future(mq.run(shutdown_timeout=HANG_S))
         await eventually(lambda: len(begun) == 2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await eventually(lambda: "stopping" in caplog.text)
+        go_on.set()
+        await running
+        assert (sorted(begun), sorted(done)) == ([0, 1], [0, 1])
+        assert sorted(await numbers_of(mq, topic, "g", 2)) == [2, 3]
+
+
+@DRAINING
+@modes()
+async def test_what_does_not_finish_in_time(engine: Engine, topic: str, mode: ConsumeMode) -> None:
+    async with engine.client() as mq:
+        begun: list[int] = []
+
+        @mq.subscriber(topic, group_id="g", mode=mode, concurrency=2, lease=3600)
+        async def handle(message: Message) -> None:
+            begun.append(int(message.body))
+            if message.body != b"0":
+                await asyncio.Event().wait()  # for ever
+
+        await send_numbers(mq, topic, 4)
+        running = asyncio.ensure_future(mq.run(shutdown_timeout=0.3))
+        await eventually(lambda: len(begun) == 3)
         await stop(running)
-        assert (sorted(begun), done) == ([0, 1], [0])
+        assert sorted(begun) == [0, 1, 2]
         assert sorted(await numbers_of(mq, topic, "g", 3)) == [1, 2, 3]
 
 
@@ -123,11 +153,11 @@ async def test_time_limits(engine: Engine, topic: str) -> None:
         async with engine.client() as mq:
             seen: list[tuple[int, int]] = []
 
-            @mq.subscriber(topic, group_id="g", mode="lease", time_limit=0.2, concurrency=1, delays=[0.05])
+            @mq.subscriber(topic, group_id="g", mode="lease", time_limit=5, concurrency=1, delays=[0.05])
             def handle(message: Message) -> None:
                 seen.append((int(message.body), message.attempt))
                 if message.body == b"0":
-                    release.wait(30)
+                    release.wait(HANG_S)
 
             await send_numbers(mq, topic, 2)
             with pytest.raises(HandlerStuckError):
@@ -161,12 +191,15 @@ async def test_batches(engine: Engine, topic: str) -> None:
 @capability("`@task`: `f.send(…)` has a worker call the function; several workers share the calls")
 async def test_tasks(engine: Engine, topic: str) -> None:
     calls: list[tuple[str, int]] = []
+    both = asyncio.Event()
 
     def declare(mq: AsyncClient, name: str) -> None:
         @mq.task(topic=topic, concurrency=2, delays=[0.05])
         async def work(number: int, *, fails: bool = False) -> None:
-            await asyncio.sleep(0.02)
             calls.append((name, number))
+            if {each for each, _ in calls} == {"first", "second"}:
+                both.set()
+            await both.wait()  # neither does everything before the other has begun
             if fails and [each for _, each in calls].count(number) == 1:
                 raise ValueError("once")
 

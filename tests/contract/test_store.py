@@ -16,6 +16,7 @@ from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 from litemq.types import Record, StoredRecord
+from support.waiting import HANG_S
 
 SMALL = StoreConfig(segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000)
 
@@ -53,7 +54,7 @@ def test_what_is_appended_is_read_from_its_queue(store: Store) -> None:
     topic = store.create_topic("orders", 2)
     first = store.append(_encoded("orders", b"a", b"b", b"c"), topic.topic_id, 0)
     second = store.append(_encoded("orders", b"d", b"e", b"f"), topic.topic_id, np.array([0, 1, 0]))
-    store.wait_confirmed(second.end, 10)
+    store.wait_confirmed(second.end, HANG_S)
     assert first.queue_offsets.tolist() == [0, 1, 2]
     assert second.queue_offsets.tolist() == [3, 0, 4]
     assert second.end == store.confirm_offset
@@ -109,7 +110,7 @@ def test_topics_come_and_go_and_their_offsets_go_on(store: Store) -> None:
         store.create_topic("orders", 0)
     again = store.create_topic("orders", 1)
     appended = store.append(_encoded("orders", b"c"), again.topic_id, 0)
-    store.wait_confirmed(appended.end, 10)
+    store.wait_confirmed(appended.end, HANG_S)
     assert appended.queue_offsets.tolist() == [2]
     assert _bodies(store.read_queue(QueueKey(again.topic_id, 0), 2, 10)) == [b"c"]
 
@@ -189,7 +190,7 @@ def test_messages_are_found_by_key_id_and_time(store: Store, clock: FakeClock) -
         batch = _encoded("orders", str(number).encode(), message_id=f"m-{number}", keys=("even" if number % 2 == 0 else "odd",))
         end = store.append(batch, topic.topic_id, 0).end
         clock.advance(10)
-    store.wait_confirmed(end, 10)
+    store.wait_confirmed(end, HANG_S)
     assert [stored.record.body for stored in store.find("orders", "even")] == [b"4", b"2", b"0"]
     assert [stored.record.body for stored in store.find("orders", "even", 1)] == [b"4"]
     assert [stored.record.message_id for stored in store.find("orders", "m-3")] == ["m-3"]

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psycopg
@@ -15,6 +14,7 @@ import litemq
 from support import killed_shop
 from support.commands import environment_of_commands, up
 from support.postgres import postgres
+from support.waiting import HANG_S, wait_until
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "transactions.md"
 ORDERS = 3  # of each program; the last one is not finished
@@ -33,15 +33,12 @@ def test_a_producer_is_killed_between_each_two_steps(tmp_path: Path, monkeypatch
             db.execute(shop.SCHEMA)
             killed = [_place(tmp_path, step, number * ORDERS, {**database, **cluster}) for number, step in enumerate(killed_shop.STEPS)]
             for number, each in enumerate(killed):
-                _, said = each.communicate(timeout=60)
+                _, said = each.communicate(timeout=HANG_S)
                 assert each.returncode == -signal.SIGKILL, f"{killed_shop.STEPS[number]}: {said}"
             waiting = len(mq.transactions.select(group_id="shop"))
             assert waiting == len(killed_shop.STEPS) - 1, "all but the one that was killed at the very end"
             mq.transaction_listener("shop", shop.Shop())
-            until = time.monotonic() + 60
-            while mq.transactions.select(group_id="shop"):
-                assert time.monotonic() < until, "some transactions do not end"
-                time.sleep(0.05)
+            wait_until(lambda: not mq.transactions.select(group_id="shop"))  # each of them ends
             rows = [number for (number,) in db.execute("SELECT number FROM orders ORDER BY number").fetchall()]
             messages = sorted(message.value["order"] for message in mq.reader("shop-orders", follow=False))
             assert messages == rows

@@ -11,6 +11,7 @@ import pytest
 
 from support.commands import Running, free_ports
 from support.fresh_environment import fresh_environment
+from support.waiting import HANG_S
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "spark.md"
 
@@ -47,11 +48,17 @@ def test_from_nothing_to_a_queried_table(tmp_path: Path) -> None:
     ) as process:
         running = Running(process)
         try:
-            running.wait_for("LiteMQ is ready", within=60)
+            running.wait_for("LiteMQ is ready")
             for command in others:
                 words = shlex.split(command)
                 done = subprocess.run(
-                    [commands / words[0], *words[1:]], cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=300
+                    [commands / words[0], *words[1:]],
+                    cwd=work,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    timeout=10 * HANG_S,  # Spark begins slowly
                 )
                 assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert '{"id": 1}' in done.stdout

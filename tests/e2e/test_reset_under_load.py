@@ -8,25 +8,49 @@ from pathlib import Path
 from litemq import AsyncClient
 from litemq.client.consumer import Consumer
 from support.commands import litemq, up
+from support.waiting import HANG_S, eventually
 
-_BEFORE = 600
-_BACKLOG = 2_000
+_BEFORE = 200
+_BACKLOG = 500
+_SESSION_MS = 600_000  # nobody is taken for gone because the machine is slow
+
+
+class Readers:
+    """Consumers that can be held at a gate, and what they have seen."""
+
+    def __init__(self, *consumers: Consumer) -> None:
+        self.consumers = consumers
+        self.seen: list[int] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._held: set[Consumer] = set()
+
+    async def read(self, consumer: Consumer) -> None:
+        async for message in consumer:
+            self.seen.append(int(message.body))
+            await message.ack()
+            self._held.add(consumer)
+            await self.gate.wait()
+            self._held.discard(consumer)
+
+    async def hold(self) -> None:
+        """Until all of them stand at the gate: from then on nothing is seen."""
+        self.gate.clear()
+        await eventually(lambda: len(self._held) == len(self.consumers))
 
 
 async def _send(mq: AsyncClient, count: list[int], stop: asyncio.Event) -> None:
+    """Slower than anybody reads, however busy the machine is: so that in the end all is read."""
     while not stop.is_set():
-        await mq.send_batch("orders", [b"%d" % number for number in range(count[0], count[0] + 40)])
-        count[0] += 40
+        await mq.send_batch("orders", [b"%d" % number for number in range(count[0], count[0] + 10)])
+        count[0] += 10
         await asyncio.sleep(0.02)
 
 
-async def _read(consumer: Consumer, seen: list[int], reading: asyncio.Event, undone: asyncio.Event) -> None:
-    async for message in consumer:
-        seen.append(int(message.body))
-        await message.ack()
-        await reading.wait()
-        if not undone.is_set():
-            await asyncio.sleep(0.01)  # a backlog is not read before it is known that it is to be skipped
+async def _joined(mq: AsyncClient, members: int) -> None:
+    async with asyncio.timeout(HANG_S):
+        while len((await mq.admin.describe_group("billing")).members) < members:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def _scenario(folder: Path, environment: dict[str, str]) -> None:
@@ -36,42 +60,40 @@ async def _scenario(folder: Path, environment: dict[str, str]) -> None:
         return done.stdout + done.stderr
 
     url = environment["LITEMQ_URL"]
-    count, seen = [0], list[int]()
-    stop, reading, undone = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    reading.set()
-    async with AsyncClient(url) as producer, AsyncClient(url) as one, AsyncClient(url) as two:
+    count, stop = [0], asyncio.Event()
+    async with (
+        AsyncClient(url) as producer,
+        AsyncClient(url, session_timeout_ms=_SESSION_MS) as one,
+        AsyncClient(url, session_timeout_ms=_SESSION_MS) as two,
+    ):
         await producer.admin.create_topic("orders", queues=4)
-        consumers = [mq.consumer("orders", group_id="billing") for mq in (one, two)]
-        working = [
-            asyncio.create_task(_send(producer, count, stop)),
-            *(asyncio.create_task(_read(each, seen, reading, undone)) for each in consumers),
-        ]
-        while len(seen) < _BEFORE:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        readers = Readers(*(mq.consumer("orders", group_id="billing") for mq in (one, two)))
+        seen = readers.seen
+        sending = asyncio.create_task(_send(producer, count, stop))
+        reading = [asyncio.create_task(readers.read(each)) for each in readers.consumers]
+        await eventually(lambda: len(seen) >= _BEFORE)
+        await _joined(producer, 2)
         # The plan alone changes nothing; a group that reads is not moved by accident.
         await asyncio.to_thread(command, "reset", "--to", "latest", status=1)
         refused = await asyncio.to_thread(command, "reset", "--to", "latest", "--yes", status=1)
         assert "--force" in refused
-        reading.clear()
-        while count[0] - len(seen) < _BACKLOG:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await readers.hold()
+        await eventually(lambda: count[0] - len(set(seen)) >= _BACKLOG)
         backlog = set(range(count[0])) - set(seen)
         await asyncio.to_thread(command, "reset", "--to", "latest", "--yes", "--force")
-        reading.set()
-        async with asyncio.timeout(60):
-            while max(seen) <= max(backlog):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        assert backlog - set(seen)  # it was skipped
+        await _joined(producer, 2)  # those of before have ended, and with them what they had fetched: these begin anew
+        readers.gate.set()
+        await eventually(lambda: max(seen) > max(backlog))
+        assert not backlog & set(seen), "it was to be skipped"
         await asyncio.to_thread(command, "undo", "--yes", "--force")
-        undone.set()
         stop.set()
-        await working[0]
-        async with asyncio.timeout(60):  # what was skipped comes, too
+        await sending
+        async with asyncio.timeout(HANG_S):  # what was skipped comes, too
             while set(range(count[0])) - set(seen) or (await producer.admin.describe_group("billing")).lag:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        for consumer in consumers:
+        for consumer in readers.consumers:
             consumer.stop()
-        await asyncio.gather(*working)
+        await asyncio.gather(*reading)
 
 
 def test_a_reset_is_undone_under_load(tmp_path: Path) -> None:

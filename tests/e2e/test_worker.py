@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,9 @@ import pytest
 
 from litemq import Client
 from support.commands import Running, litemq, running, up
+from support.waiting import HANG_S, wait_until
+
+FOR_EVER_S = 100 * HANG_S  # what takes so long is not waited for: the test would hang, and fail
 
 PROGRAM = """
 import asyncio, os, re, time
@@ -28,7 +30,7 @@ def say(*words):
 async def add(a: int, b: int) -> None:
     say("sum", a + b)
 
-@mq.task(topic=prefix + "naps")
+@mq.task(topic=prefix + "naps", lease=36000)
 async def nap(seconds: float) -> None:
     say("nap begins")
     await asyncio.sleep(seconds)
@@ -73,12 +75,12 @@ def stop_at_once(worker: Running) -> None:
     """By a second signal, when the first was heard."""
     worker.process.send_signal(signal.SIGINT)
     worker.wait_for("stopping")
-    assert worker.stop(signal.SIGTERM, within=10) == 0
+    assert worker.stop(signal.SIGTERM) == 0
 
 
 def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> None:
     call(environment, "sums", 1, 2)
-    with worker(environment, "--concurrency", "4", "--processes", "2") as running_worker:
+    with worker(environment, "--concurrency", "4", "--processes", "2", "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
         line = running_worker.wait_for("is at work in 2 processes")
         prefix = environment["PREFIX"]
         assert f"add of {prefix}sums, nap of {prefix}naps" in line
@@ -91,22 +93,22 @@ def test_it_runs_handlers_and_stops_when_told(environment: dict[str, str]) -> No
 
 
 def test_the_second_signal_gives_back_what_is_not_done(environment: dict[str, str]) -> None:
-    with worker(environment) as running_worker:
+    with worker(environment, "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
         running_worker.wait_for("is at work")
-        call(environment, "naps", 20)
+        call(environment, "naps", FOR_EVER_S)
         running_worker.wait_for("nap begins")
         stop_at_once(running_worker)
-    with worker(environment) as running_worker:
-        running_worker.wait_for("nap begins")  # it was not acknowledged
+    with worker(environment, "--shutdown-timeout", f"{FOR_EVER_S:g}s") as running_worker:
+        running_worker.wait_for("nap begins")  # it was not acknowledged, and its lease has not ended by itself
         stop_at_once(running_worker)
 
 
 def test_a_process_whose_handler_cannot_be_stopped_is_replaced(environment: dict[str, str]) -> None:
     with worker(environment) as running_worker:
         running_worker.wait_for("is at work")
-        call(environment, "hangs", 100)
-        first = running_worker.wait_for("hang 100").split()[-1]
-        running_worker.wait_for("it is replaced", within=30)
+        call(environment, "hangs", FOR_EVER_S)
+        first = running_worker.wait_for(f"hang {FOR_EVER_S}").split()[-1]
+        running_worker.wait_for("it is replaced")
         call(environment, "sums", 3, 4)
         second = running_worker.wait_for("sum 7").split()[-1]
         assert first != second
@@ -119,8 +121,8 @@ def test_a_process_whose_loop_does_not_turn_is_replaced(environment: dict[str, s
         running_worker.wait_for("is at work")
         call(environment, "patterns")
         first = running_worker.wait_for("pattern").split()[-1]
-        running_worker.wait_for("in pattern", within=30)  # where it hung, from the last words of the process
-        running_worker.wait_for("it is replaced", within=30)
+        running_worker.wait_for("in pattern")  # where it hung, from the last words of the process
+        running_worker.wait_for("it is replaced")
         assert not Path(f"/proc/{first}").exists()
         running_worker.stop()
 
@@ -133,12 +135,17 @@ def test_a_process_that_is_killed_is_replaced_and_ends_with_its_parent(environme
         os.kill(first, signal.SIGKILL)
         running_worker.wait_for("signal SIGKILL: it is replaced")
         call(environment, "sums", 2, 2)
-        second = int(running_worker.wait_for("sum 4", within=30).split()[-1])
+        second = int(running_worker.wait_for("sum 4").split()[-1])
         running_worker.process.kill()
-        until = time.monotonic() + 20
-        while Path(f"/proc/{second}").exists() and "litemq" in Path(f"/proc/{second}/cmdline").read_text():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: not _runs(second))
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is one of ours; a number may be another's by now."""
+    try:
+        return "litemq" in Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.parametrize(
@@ -160,7 +167,7 @@ def test_a_program_that_cannot_be_imported_shows_its_own_error(environment: dict
     folder = Path(environment["FOLDER"])
     (folder / "broken.py").write_text("import nothing_like_this\n")
     command = [sys.executable, "-P", "-m", "litemq", "worker", "broken:mq"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert result.returncode == 1
     assert "No module named 'nothing_like_this'" in result.stderr
     assert "error LiteMQError" in result.stderr

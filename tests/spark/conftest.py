@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from support.commands import compiled_modules
 from support.processes import ServerProcess
 from support.servers import Servers
 
@@ -37,8 +36,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # What a test gives to Spark's workers is found there by its name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_HERE.parent), os.environ.get("PYTHONPATH", "")]))
-    os.environ.update(compiled_modules())  # workers start three times as fast
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")

@@ -21,6 +21,7 @@ from litemq.spark.pipelines.archive import Archive
 from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.tables.opening import open_table
 from support.cold import NAME, ColdCluster, can_read_archives, cold_cluster
+from support.waiting import HANG_S
 
 QUEUES = 3
 COUNT = 1500
@@ -44,7 +45,7 @@ async def _send(mq: AsyncClient, first: int, count: int) -> None:
 
 async def _all_there(cluster: ColdCluster, count: int) -> None:
     """Also those that were delayed for a moment."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_S):
         while sum(cluster.next("orders", number) for number in range(QUEUES)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -91,7 +92,7 @@ def test_every_message_across_the_seam(spark: SparkSession, beside: LoopThread, 
         for number, until in ends.items():
             portions = TableArchive(cluster.location, "orders").read(Wanted(NAME, number, topic_id, 0, until, 1 << 20, EVERYTHING))
             assert b"".join(portion.records for portion in portions) == stored[number], "bit for bit"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             assert await _read(mq) == everything, "every message, in order, once"
 
     with ExitStack() as stack:

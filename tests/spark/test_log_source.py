@@ -14,6 +14,7 @@ from litemq.storage.export_v1 import export_messages
 from litemq.types import Record
 from support.servers import Servers
 from support.stores import open_store, send
+from support.waiting import HANG_S
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_a_log_that_a_broker_writes(spark: SparkSession, servers: Servers) -> No
         mq.admin.create_topic("logged", queues=2)
         for n in range(50):
             mq.send("logged", b"%d" % n)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     # A checkpoint is at most a second old; one that is older than the topic does not know its name.
     while log(spark, servers.data).where("topic = 'logged'").count() < 50:
         assert time.monotonic() < deadline

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import litemq
 from support.servers import Servers
+from support.waiting import HANG_S
 
 MESSAGES = 6000
 
@@ -68,7 +69,7 @@ def test_only_what_is_committed_is_a_row(spark: SparkSession, servers: Servers) 
                 mq.rollback(receipt.transaction_id)
     assert [row.body for row in read(spark, servers.url, subscribe="accounts").collect()] == [b"kept"]
     # The files tell once a second up to where they may be read; the message is behind everything else that was written here.
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG_S
     while not (log := spark.read.format("litemq-log").load(str(servers.data)).where("topic = 'accounts'")).count():
         assert time.monotonic() < end
     assert [(bytes(row.body), row.type) for row in log.select("body", "type").collect()] == [(b"kept", 2)]

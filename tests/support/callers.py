@@ -9,7 +9,7 @@ from typing import Literal
 
 from litemq.broker.config import BrokerLimits
 from litemq.broker.core import Broker
-from litemq.clock import Clock, SystemClock
+from litemq.clock import Clock, FakeClock
 from litemq.format.record import RecordTemplate
 from litemq.net.asking import Answer
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, SendAnswer, SendRequest
@@ -58,8 +58,8 @@ def records(
 async def running_broker(
     kind: Kind, directory: Path, limits: BrokerLimits | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Broker]:
-    """A broker over a store of its own."""
-    clock = clock or SystemClock()
+    """A broker over a store of its own. Without a clock its time stands still: no lease or session ends because the machine is slow."""
+    clock = clock or FakeClock()
     store = MemoryStore(clock) if kind == "memory" else DiskStore(directory, StoreConfig(segment_bytes=8 << 20), clock)
     broker = Broker(store, clock, limits)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,17 @@ from litemq.storage.memory_store import MemoryStore
 from litemq.testing.local_channel import LocalChannel, Service
 
 NAMES = ("names", 9876)
+
+# Nobody wants to wait in a test. What ends for lack of time does so in tests that ask for it: a busy machine may stand still for a while.
+SETTINGS: dict[str, Any] = {
+    "retry_backoff_ms": 5,
+    "max_retry_backoff_ms": 20,
+    "route_refresh_ms": 50,
+    "session_timeout_ms": 60_000,
+    "request_timeout_ms": 60_000,
+    "delivery_timeout_ms": 120_000,
+    "shutdown_timeout_ms": 60_000,
+}
 
 
 class LocalNames:
@@ -63,6 +75,7 @@ class LocalCluster:
         self.stores = {name: MemoryStore(SystemClock()) for name in names}
         self.brokers = {name: Broker(store, SystemClock(), limits) for name, store in self.stores.items()}
         self.down: set[str] = set()
+        self.refused: Counter[str] = Counter()  # how often somebody wanted to connect to one that is down
         self.channels: dict[str, list[LocalChannel]] = {name: [] for name in ("names", *self.brokers)}
 
     async def connect(
@@ -75,6 +88,7 @@ class LocalCluster:
         lost: Callable[[LiteMQError], None],
     ) -> LocalChannel:
         if host in self.down:
+            self.refused[host] += 1
             raise ConnectionLostError(f"{host} is down")
         service: Service = LocalNames(self) if host == "names" else self.brokers[host]
         channel = LocalChannel(host, client_id, service, lost)
@@ -96,8 +110,7 @@ class LocalCluster:
 
     @asynccontextmanager
     async def client(self, **settings: Any) -> AsyncIterator[AsyncClient]:
-        settings = {"retry_backoff_ms": 5, "max_retry_backoff_ms": 20, "route_refresh_ms": 50, "shutdown_timeout_ms": 3000} | settings
-        client = AsyncClient("litemq://names", **settings)
+        client = AsyncClient("litemq://names", **SETTINGS | settings)
         client._make_engine = lambda _url, config: ClusterEngine([NAMES], config, connect=self.connect)
         async with client:
             yield client

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from litemq import AsyncClient
-from litemq.client import cold
+from litemq.client import cold, consumer
 from litemq.format.arrow import decode_batches
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.messages import MessageFields, decode_messages
@@ -26,8 +26,17 @@ from litemq.storage.state import QueueKey
 from support.archived import written
 from support.broker_program import CuttableServer, cuttable, names, serving
 from support.engines import QUICK
+from support.waiting import HANG_S
 
 NAME = "broker-1"
+
+# On a busy machine nothing ends for lack of time: no session, no request.
+PATIENT: dict[str, Any] = {
+    "session_timeout_ms": 60_000,
+    "request_timeout_ms": 60_000,
+    "delivery_timeout_ms": 120_000,
+    "shutdown_timeout_ms": 60_000,
+}
 
 
 def can_read_archives(monkeypatch: pytest.MonkeyPatch, *, installed: bool = True) -> None:
@@ -47,7 +56,7 @@ class ColdCluster:
         self._batch = 0
 
     def client(self, **settings: Any) -> AsyncClient:
-        return AsyncClient(self.url, **QUICK | settings)
+        return AsyncClient(self.url, **QUICK | PATIENT | settings)
 
     def _key(self, topic: str, queue_id: int) -> QueueKey:
         facts = self.store.state.topic(topic)
@@ -86,6 +95,12 @@ class ColdCluster:
         if report:
             await mq.admin.archived_through(topic, self.location, {(NAME, queue_id): end for queue_id, (_, end) in spans.items()})
 
+    async def wait_registered(self) -> None:
+        """Until the NameServer knows the broker, which takes requests after half a second also if it does not."""
+        async with asyncio.timeout(HANG_S), self.client() as mq:
+            while not any(each.alive for each in await mq.admin.brokers()):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
     async def drop_old(self) -> None:
         """Retention takes all segments but the last."""
         await asyncio.to_thread(self.store.retain, max_bytes=1)
@@ -103,6 +118,8 @@ async def cold_cluster(folder: Path, kind: TableFormat = "parquet") -> AsyncIter
 
     with pytest.MonkeyPatch.context() as patch, cuttable():
         patch.setattr(broker, "DiskStore", Noted)
+        # One whose connection was just cut commits what it has done, however long it takes to come back.
+        patch.setattr(consumer, "_LAST_COMMIT_S", HANG_S)
         async with serving(names(folder)) as port:
             config = BrokerConfig(
                 port=0,
@@ -114,7 +131,9 @@ async def cold_cluster(folder: Path, kind: TableFormat = "parquet") -> AsyncIter
                 shutdown_timeout_ms=2000,
             )
             async with serving(lambda ready, stop: broker.run_broker(config, ready, stop)):
-                yield ColdCluster(folder, f"litemq://127.0.0.1:{port}", opened[0], kind)
+                cluster = ColdCluster(folder, f"litemq://127.0.0.1:{port}", opened[0], kind)
+                await cluster.wait_registered()
+                yield cluster
 
 
 def cut_connections() -> None:

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 
-__all__ = ["Running", "compiled_modules", "environment_of_commands", "free_ports", "litemq", "running", "up", "up_environment"]
+from support.waiting import HANG_S
+
+__all__ = ["Running", "environment_of_commands", "free_ports", "litemq", "running", "up", "up_environment"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -25,15 +26,9 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def compiled_modules() -> dict[str, str]:
-    """Where compiled modules are kept, as an installed package has them: a hundred short processes are not to compile numpy each."""
-    return {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / f"litemq-tests-{os.getuid()}")}
-
-
 def environment_of_commands(more: Mapping[str, str] | None) -> dict[str, str]:
-    """With compiled modules."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("LITEMQ_")}
-    return {**kept, **compiled_modules(), **(more or {})}
+    """What a user's shell has, without the settings of whoever runs the tests."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LITEMQ_")} | dict(more or {})
 
 
 def _command(arguments: tuple[str, ...]) -> list[str]:
@@ -45,7 +40,13 @@ def litemq(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     done = subprocess.run(
-        _command(arguments), cwd=cwd, input=given, capture_output=True, check=False, timeout=60, env=environment_of_commands(environment)
+        _command(arguments),
+        cwd=cwd,
+        input=given,
+        capture_output=True,
+        check=False,
+        timeout=HANG_S,
+        env=environment_of_commands(environment),
     )
     result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
     assert not check or result.returncode == 0, f"{arguments}: {result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -59,7 +60,7 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.printed: list[str] = []
-        self._lines: Queue[str] = Queue()
+        self._lines: Queue[str | None] = Queue()  # nothing: it has ended
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -67,8 +68,9 @@ class Running:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
 
-    def wait_for(self, text: str, within: float = 20.0) -> str:
+    def wait_for(self, text: str, within: float = HANG_S) -> str:
         """The first line that has a text in it."""
         until = time.monotonic() + within
         while True:
@@ -76,11 +78,14 @@ class Running:
                 line = self._lines.get(timeout=max(0.01, until - time.monotonic()))
             except Empty:
                 raise AssertionError(f"no {text!r} within {within} s, but {self.printed}") from None
+            if line is None:
+                self._lines.put(None)
+                raise AssertionError(f"it ended without {text!r}, but with {self.printed}")
             self.printed.append(line)
             if text in line:
                 return line
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 20.0) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = HANG_S) -> int:
         """Send a signal, and wait for the exit code."""
         self.process.send_signal(number)
         return self.process.wait(within)
@@ -89,13 +94,15 @@ class Running:
         """Kill it and what it has started, if they still run, and let its last words be read before anybody closes them."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)  # it leads a group: whoever started it saw to that
-        self._reading.join(20)
+        self._reading.join(HANG_S)
 
     def all_of_it(self) -> str:
         """Everything that it printed until it ended."""
         self.end()
         while not self._lines.empty():
-            self.printed.append(self._lines.get())
+            line = self._lines.get()
+            if line is not None:
+                self.printed.append(line)
         return "\n".join(self.printed)
 
 

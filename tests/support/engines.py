@@ -13,14 +13,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from litemq import AsyncClient, Client, Message
-from litemq.broker.config import BrokerLimits
 from litemq.testing import MemoryBroker
 from litemq.testing.memory import MemoryCluster, offer, withdraw
 from support import broker_program
-from support.broker_program import CuttableServer, cuttable, names, one_broker, serving
+from support.broker_program import PATIENT_LIMITS, CuttableServer, cuttable, names, one_broker, serving
+from support.waiting import HANG_S
 
-# Nobody wants to wait in a test.
-QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "max_retry_backoff_ms": 50, "route_refresh_ms": 200, "shutdown_timeout_ms": 5000}
+# Nobody wants to wait in a test; and nothing is given up only because the machine is slow.
+QUICK: dict[str, Any] = {
+    "retry_backoff_ms": 5,
+    "max_retry_backoff_ms": 50,
+    "route_refresh_ms": 200,
+    "connect_timeout_ms": 60_000,
+    "request_timeout_ms": 60_000,
+    "delivery_timeout_ms": 120_000,
+    "session_timeout_ms": 120_000,
+    "shutdown_timeout_ms": 60_000,
+}
 
 
 class Engine:
@@ -57,7 +66,7 @@ class EngineKind(NamedTuple):
 @contextlib.asynccontextmanager
 async def _memory(auto_create_topics: bool) -> AsyncIterator[Engine]:
     """On the loop of the test, as ``memory://`` is used by most."""
-    cluster = MemoryCluster(limits=BrokerLimits(auto_create_topics=auto_create_topics))
+    cluster = MemoryCluster(limits=PATIENT_LIMITS(auto_create_topics=auto_create_topics))
     offer("memory://contract", cluster)
     try:
         yield Engine("memory://contract", cluster.drop_connections)
@@ -68,13 +77,15 @@ async def _memory(auto_create_topics: bool) -> AsyncIterator[Engine]:
 @contextlib.asynccontextmanager
 async def _memory_thread(auto_create_topics: bool) -> AsyncIterator[Engine]:
     """On a thread of its own, as the pytest fixture has it."""
-    with MemoryBroker(auto_create_topics=auto_create_topics) as broker:
+    broker = MemoryBroker()
+    broker._limits = PATIENT_LIMITS(auto_create_topics=auto_create_topics)
+    with broker:
         yield Engine(broker.url, broker.drop_connections)
 
 
 async def _ready(engine: Engine) -> Engine:
     """Once the NameServer knows the broker: it listens a moment before it is registered."""
-    async with asyncio.timeout(30), engine.client() as mq:
+    async with asyncio.timeout(HANG_S), engine.client() as mq:
         while not any(broker.alive for broker in await mq.admin.brokers()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return engine
@@ -90,7 +101,7 @@ async def _tcp(auto_create_topics: bool) -> AsyncIterator[Engine]:
 
 
 class _Processes:
-    """The same in processes of their own. They serve many tests: starting them takes a second."""
+    """The same in processes of their own. They serve many tests: starting them takes a second, and on a busy machine many."""
 
     def __init__(self) -> None:
         self._running: dict[bool, tuple[int, list[subprocess.Popen[str]]]] = {}
@@ -115,6 +126,9 @@ class _Processes:
         def cut() -> None:
             for process in processes:
                 process.send_signal(signal.SIGUSR1)
+            for process in processes:  # a cut that came at any later time would hit what is done after it
+                assert process.stdout is not None
+                assert process.stdout.readline() == "cut\n"
 
         yield await _ready(Engine(f"litemq://127.0.0.1:{port}", cut))
 
@@ -123,7 +137,7 @@ class _Processes:
         processes = [process for _, running in self._running.values() for process in reversed(running)]
         for process in processes:
             process.terminate()
-            process.communicate(timeout=10)
+            process.communicate(timeout=HANG_S)
         for data in self._data:
             data.cleanup()
         self._running.clear()
@@ -148,13 +162,6 @@ def new_topic() -> str:
     return f"orders-{next(_numbers)}"
 
 
-async def eventually(condition: Callable[[], bool], most: float = 5) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(most):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
     """Everything that is in a topic now."""
     return [message async for message in mq.reader(topic, follow=False)]
@@ -162,7 +169,7 @@ async def read_all(mq: AsyncClient, topic: str) -> list[Message]:
 
 async def read_until(mq: AsyncClient, topic: str, number: int) -> list[Message]:
     """Everything in a topic, once there is so much: what was not promised to be stored when the receipt came may take a moment."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_S):
         while len(messages := await read_all(mq, topic)) < number:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return messages

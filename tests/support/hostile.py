@@ -24,6 +24,7 @@ from litemq.net.frame import Flag, FrameReader, frame_prefix
 from litemq.proto.wire_pb2 import Hello, Opcode, PullRequest, SendAnswer, SendRequest
 from litemq.types import Durability
 
+_SENT_AWAY_WITHIN_S: Final = 60.0  # a broker does so after 5 s
 BODIES: Final = 32  # a flood repeats so many messages, which tell their number
 
 
@@ -64,7 +65,10 @@ def never_read(port: int, topic: str, connections: str) -> dict[str, Any]:
 
 
 def half_open(port: int, topic: str, connections: str) -> dict[str, Any]:
-    """Some never greet, some greet and fall silent, some stop in the middle of a large message; who is sent away?"""
+    """Some never greet, some greet and fall silent, some stop in the middle of a large message; who is sent away?
+
+    It is told to end while the broker may not have sent away everybody yet: it waits for those who must be.
+    """
     count = int(connections)
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
     idle = [greeted(port, f"idle-{number}") for number in range(count)]
@@ -74,7 +78,17 @@ def half_open(port: int, topic: str, connections: str) -> dict[str, Any]:
         connection.sendall(frame_prefix(1, Opcode.SEND, 0, len(header), 8 << 20) + header + bytes(4 << 20))
     while not input_is_closed(0.2):
         pass
-    return {kind: sum(map(_was_ended, connections)) for kind, connections in (("silent", silent), ("idle", idle), ("torn", torn))}
+    until = time.monotonic() + _SENT_AWAY_WITHIN_S
+    must_end = [*silent, *torn]
+    while must_end and time.monotonic() < until:
+        must_end = [connection for connection in must_end if not _was_ended(connection)]
+        time.sleep(0.05)
+    left = set(must_end)
+    return {
+        "silent": sum(connection not in left for connection in silent),
+        "idle": sum(map(_was_ended, idle)),
+        "torn": sum(connection not in left for connection in torn),
+    }
 
 
 def _was_ended(connection: socket.socket) -> bool:
@@ -169,7 +183,7 @@ class Hostile:
 
     def end(self) -> dict[str, Any]:
         """What it saw."""
-        output, _ = self._process.communicate(timeout=30)
+        output, _ = self._process.communicate(timeout=120)
         assert self._process.returncode == 0
         report: dict[str, Any] = json.loads(output)
         return report

@@ -36,7 +36,7 @@ class PoisonError(Exception):
     group_id=GROUP,
     mode="lease",
     concurrency=32,
-    lease=2,
+    lease=5,
     time_limit=0.4,
     max_retries=MAX_RETRIES,
     min_backoff=0.05,

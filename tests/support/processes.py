@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
-_READY_WITHIN_S: Final = 30.0
+from support.waiting import HANG_S
+
+_READY_WITHIN_S: Final = HANG_S
 # A command of ours that ends with whoever started it.
 _PROGRAM: Final = """
 import ctypes, os, signal, sys
@@ -107,7 +109,7 @@ class ServerProcess:
         """As an operator does; gives the exit status."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(30)
+        return self._process.wait(HANG_S)
 
     # What it takes ------------------------------------------------------------------------------------------------------------
 

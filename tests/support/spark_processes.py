@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from support.commands import compiled_modules
 from support.processes import free_port
+from support.waiting import HANG_S
 
 __all__ = ["EndedError", "SparkCluster", "SparkDriver", "SparkProcess", "spark_environment"]
 
@@ -49,11 +49,9 @@ def spark_environment(**more: str) -> dict[str, str]:
     """Where Spark is, and where its Python processes find this project and its tests' fail points; on loopback only."""
     import pyspark
 
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     paths = [str(_SUPPORT / "spark_points"), str(_SUPPORT.parent), *filter(None, sys.path)]
     return {
-        **kept,
-        **compiled_modules(),
+        **os.environ,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
@@ -119,7 +117,7 @@ class SparkProcess:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it still runs after {within:g} s: {self.tail()}") from None
 
-    def stop(self, within: float = 60) -> int:
+    def stop(self, within: float = HANG_S) -> int:
         """Ask it to end, as an operator does; gives its exit status."""
         self._process.terminate()
         return self.wait(within)

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from litemq.spark.fetch import BrokerLinks, QueueSpan, decode
 from litemq.spark.schema import MESSAGE_SCHEMA
+from support.waiting import HANG_S
 
 
-def rows_of(url: str, topic: str, expected: int, *, within_s: float = 30.0) -> pa.Table:
+def rows_of(url: str, topic: str, expected: int, *, within_s: float = HANG_S) -> pa.Table:
     """All rows of a topic, queue by queue, once there are as many as expected: decided halves become messages a moment later."""
     links = BrokerLinks(url)
     try:

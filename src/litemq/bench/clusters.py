@@ -19,6 +19,12 @@ __all__ = ["RunningBroker", "free_port", "running_broker", "running_broker_on", 
 
 _START_S: Final = 60.0
 _LISTENS: Final = "listening on"
+# The command, which ends with the benchmark even if that is killed (Linux: PR_SET_PDEATHSIG).
+_PROGRAM: Final = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+os.execv(sys.executable, [sys.executable, "-m", "litemq", *sys.argv[1:]])
+"""
 
 
 class RunningBroker(NamedTuple):
@@ -95,7 +101,7 @@ def _broker_on(data: Path) -> Iterator[RunningBroker]:
 @contextlib.contextmanager
 def _running(command: list[str], ready: str) -> Iterator[int]:
     """A command, until the block ends; gives the number of its process."""
-    arguments = [sys.executable, "-m", "litemq", *command]
+    arguments = [sys.executable, "-c", _PROGRAM, *command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
         said = _wait_until(ready, process)
         try:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from litemq import __version__
+from litemq.bench.scratch import scratch_folder
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
 from litemq.cli import bench_load
 from litemq.cli.nouns import new_noun
@@ -57,7 +58,7 @@ def suite(
     if check and scale != 1.0:
         raise typer.BadParameter("the goals are for --scale 1", param_hint="--check")
     _check_room(Path(tempfile.gettempdir()))
-    with _ended_by_sigterm():
+    with _ended_by_sigterm(), scratch_folder():
         measurements = _with_progress(name, load_suite(name, scale), runs)
     if output is not OutputFormat.TABLE:
         write_value(

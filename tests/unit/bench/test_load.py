@@ -1,6 +1,8 @@
 """The load on a cluster, measured on one in memory: what was sent is counted, and slow moments are."""
 
 import asyncio
+import time
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +11,36 @@ from litemq import AsyncClient
 from litemq.bench import load
 from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.errors import InvalidArgumentError, OverloadedError
+from support.waiting import HANG_S, eventually
 
 URL = "memory://load"
+
+
+class Ticks:
+    """A clock on which a millisecond passes each time that somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def seconds(self) -> float:
+        self.count += 1
+        return self.count / 1000
+
+    def nanoseconds(self) -> int:
+        return round(self.seconds() * 1e9)
+
+
+def _instead(module: ModuleType, **others: Any) -> SimpleNamespace:
+    """A module with some of its functions exchanged."""
+    return SimpleNamespace(**{**vars(module), **others})
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    """What a measurement takes for time."""
+    ticks = Ticks()
+    monkeypatch.setattr(load, "time", _instead(time, perf_counter=ticks.seconds, perf_counter_ns=ticks.nanoseconds))
+    return ticks
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -22,7 +52,7 @@ def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
                 URL, connections=2, in_flight=4, size=100, messages=3000, durability="memory", batch=batch, progress=told.append
             )
             assert told[-1] == 3000
-            return sent, await measure_consume(URL, messages=3000, seconds=30)
+            return sent, await measure_consume(URL, messages=3000, seconds=HANG_S)
 
     sent, received = asyncio.run(use())
     assert (sent.messages, sent.body_bytes, sent.failed) == (3000, 300_000, 0)
@@ -33,6 +63,7 @@ def test_what_is_sent_is_counted_and_can_be_read(batch: bool) -> None:
     assert received.megabytes_per_s > 0
 
 
+@pytest.mark.usefixtures("ticks")
 def test_a_measurement_ends_after_its_time() -> None:
     async def use() -> tuple[LoadResult, LoadResult]:
         async with AsyncClient(URL):
@@ -44,17 +75,31 @@ def test_a_measurement_ends_after_its_time() -> None:
     assert received.missing > 0
 
 
-def test_waiting_at_the_end_of_a_topic_is_not_counted() -> None:
+def test_waiting_at_the_end_of_a_topic_is_not_counted(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def expire(limit: asyncio.Timeout) -> None:
+        await eventually(lambda: ticks.count >= 1 + 10)  # it looks when it begins, and at each message
+        await asyncio.sleep(0.1)  # it waits at the end of the topic
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    def timeout(seconds: float) -> asyncio.Timeout:
+        limit = asyncio.timeout(HANG_S)
+        if seconds == 1.0:
+            expiring.append(asyncio.create_task(expire(limit)))
+        return limit
+
+    expiring: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(load, "asyncio", _instead(asyncio, timeout=timeout))
+
     async def use() -> tuple[LoadResult, LoadResult]:
         async with AsyncClient(URL) as mq:
             for number in range(10):
                 await mq.send("short", b"%d" % number)
             whole = await measure_consume(URL, topic="short", seconds=1.0)
-            return whole, await measure_consume(URL, topic="short", messages=5, seconds=30)
+            return whole, await measure_consume(URL, topic="short", messages=5, seconds=HANG_S)
 
     whole, part = asyncio.run(use())
     assert (whole.messages, whole.reached_end) == (10, True)
-    assert 0 < whole.seconds < 0.9
+    assert whole.seconds == pytest.approx(0.010)  # until the last message: ten looks at the clock
     assert (part.messages, part.reached_end) == (5, False)
 
 
@@ -70,11 +115,8 @@ def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: py
     async def sleep(seconds: float) -> None:
         await asyncio.sleep(holds.pop() if seconds == 0.001 and holds else seconds)
 
-    class _Asyncio:
-        def __getattr__(self, name: str) -> Any:
-            return sleep if name == "sleep" else getattr(asyncio, name)
-
-    monkeypatch.setattr(load, "asyncio", _Asyncio())
+    monkeypatch.setattr(load, "asyncio", _instead(asyncio, sleep=sleep))
+    monkeypatch.setattr(load, "_LONGEST_WAIT_S", HANG_S)
 
     async def use() -> LoadResult:
         async with AsyncClient(URL):

@@ -11,6 +11,7 @@ from litemq.errors import InvalidArgumentError, LiteMQError, StoreFailedError
 from litemq.net.connection import Bytes
 from litemq.net.frame import Frame
 from support.callers import running_broker
+from support.waiting import HANG_S
 
 FRAME = Frame(0, 0, 7, b"", b"")
 
@@ -38,7 +39,7 @@ class _Caller:
 
 
 async def _until_told(caller: _Caller) -> bytes | LiteMQError:
-    return await asyncio.wait_for(caller.told.get(), 10)
+    return await asyncio.wait_for(caller.told.get(), HANG_S)
 
 
 def test_what_is_looked_up_is_told_and_what_goes_wrong_too(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from litemq.storage.state import QueueKey
 from litemq.types import Record
 from support.callers import Kind, running_broker
 from support.leases import Got, Leaser
+from support.waiting import HANG_S
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
@@ -65,7 +66,7 @@ def test_a_filter_waits_for_what_it_wants(kind: Kind, tmp_path: Path) -> None:
             await ann.send(_records(1, 9))
             assert not waiting.done()
             await ann.send(_records(10, 1))
-            assert _numbers(await asyncio.wait_for(waiting, 5)) == [10]
+            assert _numbers(await asyncio.wait_for(waiting, HANG_S)) == [10]
 
     asyncio.run(main())
 
@@ -81,7 +82,7 @@ def test_a_long_look_is_cut_and_goes_on(wait_ms: int, tmp_path: Path, monkeypatc
             await ann.create(queues=2)
             await ann.send(_records(1, 200))
             await ann.send(_records(1000, 1), queue_id=1)
-            got = await asyncio.wait_for(ann.ask_for(5, filter="n > 999", filter_is_sql=True, wait_ms=wait_ms), 10)
+            got = await asyncio.wait_for(ann.ask_for(5, filter="n > 999", filter_is_sql=True, wait_ms=wait_ms), HANG_S)
             assert _numbers(got) == [1000]
 
     asyncio.run(main())

@@ -18,6 +18,7 @@ from litemq.storage.state import QueueKey
 from litemq.testing.local_channel import LocalChannel
 from litemq.types import Durability
 from support.callers import Asking, Kind, records, running_broker
+from support.waiting import HANG_S, eventually
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 
@@ -60,10 +61,9 @@ def test_what_is_not_there_is_waited_for(kind: Kind, level: Durability, tmp_path
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
             await ann.create()
             waiting = [_pull(bob, wait_ms=60_000), _pull(bob, queue_id=1, wait_ms=60_000)]
-            await asyncio.sleep(0.01)
-            assert broker._pulling.waiting == 2
+            await eventually(lambda: broker._pulling.waiting == 2)
             await ann.send(records(2, level=level))
-            assert _offsets(await asyncio.wait_for(waiting[0], 5)) == [0, 1]
+            assert _offsets(await asyncio.wait_for(waiting[0], HANG_S)) == [0, 1]
             assert broker._pulling.waiting == 1
             bob.channel.close()
             await asyncio.gather(waiting[1], return_exceptions=True)
@@ -79,7 +79,7 @@ def test_what_is_written_and_not_confirmed_yet_is_waited_for(kind: Kind, tmp_pat
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(2, level=Durability.MEMORY))
-            assert _offsets(await asyncio.wait_for(_pull(ann, wait_ms=60_000), 5)) == [0, 1]
+            assert _offsets(await asyncio.wait_for(_pull(ann, wait_ms=60_000), HANG_S)) == [0, 1]
             assert broker._pulling.waiting == 0
 
     asyncio.run(main())
@@ -90,7 +90,7 @@ def test_who_has_waited_long_enough_is_told_that_there_is_nothing(tmp_path: Path
         async with running_broker("memory", tmp_path) as broker:
             ann = Asking(broker)
             await ann.create()
-            answer = await asyncio.wait_for(_pull(ann, wait_ms=20), 5)
+            answer = await asyncio.wait_for(_pull(ann, wait_ms=20), HANG_S)
             assert PullAnswer.FromString(answer.header).next_offset == 0
             assert broker._pulling.waiting == 0
 
@@ -155,7 +155,7 @@ def test_who_does_not_read_gets_no_more_until_it_does(tmp_path: Path) -> None:
             await ann.create()
             waiting = _pull(ann, wait_ms=60_000)
             await ann.send(records(2))
-            await asyncio.sleep(0.01)
+            await eventually(lambda: ann.is_asked_to_read)
             assert not waiting.done()
             assert broker._pulling.waiting == 0  # it is the caller's turn now
             ann.read()
@@ -183,6 +183,11 @@ class _Stuck(Asking):
                 outer._resumed.append(resume)
 
         self.channel = Stuck("broker", "stuck", broker)
+
+    @property
+    def is_asked_to_read(self) -> bool:
+        """Whether somebody waits for room."""
+        return bool(self._resumed)
 
     def read(self) -> None:
         self.channel.is_stuck = False  # type: ignore[attr-defined]

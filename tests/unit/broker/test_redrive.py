@@ -22,7 +22,7 @@ from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind
 from support.callers import records
 from support.dead_letters import Death, bury
-from support.engines import eventually
+from support.waiting import eventually
 
 CONFIG = StoreConfig(segment_bytes=8 << 20)
 

@@ -22,8 +22,16 @@ from litemq.storage.store import Store
 from litemq.types import Record
 from support.callers import Asking, Kind, running_broker
 from support.stores import open_store
+from support.waiting import HANG_S
 
 TAGS: tuple[tuple[str, ...], ...] = (("A",), ("B",), (), ("A", "B"), ("C",))
+
+
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a scan looks to the end."""
+    monkeypatch.setattr(scanning, "_SECONDS_HOT", 3600)
+    monkeypatch.setattr(scanning, "_SECONDS_COLD", 3600)
 
 
 def _wanted(text: str, *, is_sql: bool = False) -> Filter:
@@ -40,7 +48,7 @@ def _records(count: int) -> bytes:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made: Store = open_store(tmp_path) if request.param == "disk" else MemoryStore(FakeClock())
     topic = made.create_topic("orders", 2)
-    made.wait_confirmed(made.append(bytearray(_records(100)), topic.topic_id, np.arange(100) % 2).end, 10)
+    made.wait_confirmed(made.append(bytearray(_records(100)), topic.topic_id, np.arange(100) % 2).end, HANG_S)
     yield made
     made.close()
 
@@ -110,7 +118,7 @@ def test_a_damaged_record_is_told_where_it_stands(tmp_path: Path) -> None:
     try:
         topic = store.create_topic("orders", 1)
         appended = store.append(bytearray(_records(10)), topic.topic_id, 0)
-        store.wait_confirmed(appended.end, 10)
+        store.wait_confirmed(appended.end, HANG_S)
         segment = next((tmp_path / "commitlog").iterdir())
         with segment.open("r+b") as file:
             file.seek(int(appended.log_offsets[5]) + 100)  # the second with tag A; the third is 8
@@ -162,9 +170,7 @@ def test_a_pull_moves_on_over_what_is_not_wanted(kind: Kind, cold: bool, tmp_pat
 
 
 @KINDS
-def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "_SECONDS_HOT", 60)  # however slow the machine is, it looks to the end
-
+def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker(kind, tmp_path) as broker:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
@@ -176,7 +182,7 @@ def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, 
             assert [pull.offset for pulls in broker._pulling._waiting.values() for pull in pulls] == [40]
             assert not waiting.done()
             await ann.send(encode_record(Record("orders", tags=("Z",), properties={"n": "7"})))
-            answer = await asyncio.wait_for(waiting, 5)
+            answer = await asyncio.wait_for(waiting, HANG_S)
             assert _numbers(answer.attachment) == [7]
             assert PullAnswer.FromString(answer.header).next_offset == 41
 

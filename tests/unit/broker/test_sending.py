@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from litemq.broker import fairness
 from litemq.broker.config import BrokerLimits
 from litemq.clock import FakeClock
 from litemq.errors import (
@@ -213,6 +214,13 @@ def test_more_than_the_disk_can_take_is_put_off(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.fixture
+def _nobody_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was here stays known, however long the machine takes between two sends."""
+    monkeypatch.setattr(fairness, "_REMEMBERED_S", 3600.0)
+
+
+@pytest.mark.usefixtures("_nobody_is_forgotten")
 def test_nobody_waits_for_one_who_sends_too_much(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
@@ -232,6 +240,7 @@ def test_nobody_waits_for_one_who_sends_too_much(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("_nobody_is_forgotten")
 def test_what_waits_in_line_goes_with_its_caller(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:

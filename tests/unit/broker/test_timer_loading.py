@@ -17,6 +17,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.types import Record
 from support.quick_disk import QuickDisk
+from support.waiting import HANG_S
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
 SECOND = 1000
@@ -32,7 +33,7 @@ class SlowStore(DiskStore):
         super().__init__(directory, CONFIG, clock, disk=QuickDisk(), host="here")
 
     def load_timers(self, until: int) -> None:
-        assert self.files_are_free.wait(10)
+        assert self.files_are_free.wait(HANG_S)
         if self.failure is not None:
             raise self.failure
         super().load_timers(until)

@@ -39,6 +39,7 @@ from litemq.proto.wire_pb2 import (
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import CONTROL_TOPIC_ID, QueueKey
 from support.callers import Asking, Kind, records, running_broker
+from support.waiting import HANG_S
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 DAY = 24 * 3_600_000
@@ -167,7 +168,7 @@ def test_what_fires_while_it_is_looked_up_was_delivered(kind: Kind, tmp_path: Pa
                 live = found(dues, pendings)
                 if not fired:
                     clock.advance(1)
-                    fired.append(asyncio.run_coroutine_threadsafe(broker.fire_due(), loop).result(10))
+                    fired.append(asyncio.run_coroutine_threadsafe(broker.fire_due(), loop).result(HANG_S))
                 return live
 
             monkeypatch.setattr(store, "timers_among", among)
@@ -479,7 +480,7 @@ def test_a_batch_that_is_cancelled_while_a_message_of_it_is_moved(tmp_path: Path
 
             def finding(lookup: TimerLookup, names: Any) -> Any:
                 found = find(lookup, names)
-                asyncio.run_coroutine_threadsafe(_cancel_batch(ann, "b"), loop).result(10)
+                asyncio.run_coroutine_threadsafe(_cancel_batch(ann, "b"), loop).result(HANG_S)
                 return found
 
             monkeypatch.setattr(TimerLookup, "find", finding)

@@ -166,7 +166,7 @@ def test_a_pull_that_waits_is_answered(tmp_path: Path) -> None:
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
-            request = PullRequest(topic="orders", queue_id=0, offset=0, max_messages=10, wait_ms=30_000)
+            request = PullRequest(topic="orders", queue_id=0, offset=0, max_messages=10, wait_ms=60_000)
             pulled = asyncio.ensure_future(ann.channel.ask(Opcode.PULL, request.SerializeToString()))
             await ann.send(records(delay_time=clock.wall_ms() + 5000))
             assert not pulled.done()

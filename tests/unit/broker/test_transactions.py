@@ -34,6 +34,7 @@ from litemq.storage.state.facts import HALF_TOPIC_ID, ROLLBACK_TOPIC_ID
 from litemq.types import RecordKind, StoredRecord
 from support.callers import Kind, records, running_broker
 from support.halves import Job, attempt, halves
+from support.waiting import HANG_S
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "disk"])
 DAY_S = 24 * 3600
@@ -368,7 +369,7 @@ def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sync = os.fdatasync
 
     def slow(fd: int) -> None:
-        synced.wait(30)
+        synced.wait(HANG_S)
         sync(fd)
 
     async def main() -> None:
@@ -451,11 +452,11 @@ def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
 def test_whoever_waits_for_messages_gets_them(kind: Kind, tmp_path: Path) -> None:
     async def main() -> None:
         async with _job(kind, tmp_path) as (job, _):
-            request = PullRequest(topic="orders", queue_id=0, max_messages=9, max_bytes=9999, wait_ms=20_000)
+            request = PullRequest(topic="orders", queue_id=0, max_messages=9, max_bytes=9999, wait_ms=60_000)
             waiting = asyncio.ensure_future(job.channel.ask(Opcode.PULL, request.SerializeToString()))
             await job.write(attempt(), 2)
             await job.commit(0, (0, 0, 2))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG_S):
                 assert decode_record((await waiting).attachment).record.message_id == "0-0-0-0"
 
     _run(main())

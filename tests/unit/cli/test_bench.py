@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from litemq.bench.suite import Figure, at_least
 from litemq.cli import bench as bench_module
 from litemq.cli.main import app
 from litemq.errors import DiskFullError
+from support.waiting import HANG_S, wait_until
 
 RUNNER = CliRunner()
 
@@ -78,13 +78,17 @@ def test_a_disk_without_room_is_said_before_anything_is_measured(monkeypatch: py
 
 
 def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "litemq", "bench", "suite", "store", "--scale", "0.001"]
+    def has_begun() -> bool:
+        assert running.poll() is None
+        return any("commitlog" in folders for _, folders, _ in os.walk(tmp_path))  # folders go while one looks
+
+    # It does not come to an end by itself.
+    command = [sys.executable, "-m", "litemq", "bench", "suite", "store", "--scale", "0.001", "--runs", "1000000"]
     with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.DEVNULL) as running:
-        until = time.monotonic() + 30
-        while not any(tmp_path.rglob("commitlog")):
-            assert time.monotonic() < until
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.terminate()
-        assert running.wait(30) == 128 + signal.SIGTERM
+        try:
+            wait_until(has_begun)
+            running.terminate()
+            assert running.wait(HANG_S) == 128 + signal.SIGTERM
+        finally:
+            running.kill()
     assert list(tmp_path.iterdir()) == []

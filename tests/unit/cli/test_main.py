@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from litemq.cli import bench as bench_module
 from litemq.cli.exit_codes import EXIT_FAILED, EXIT_USAGE
 from litemq.cli.main import app, run
 from litemq.errors import InvalidArgumentError
+from support.waiting import HANG_S
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli.txt"
 
@@ -103,15 +103,39 @@ main()
     assert (result.returncode, result.stdout, result.stderr) == (EXIT_INTERRUPTED, "", "")
 
 
-@pytest.mark.parametrize("after", [2.0, 4.0])
-def test_ctrl_c_ends_at_once_and_quietly(after: float) -> None:
+# The command, which says when it has come to a function.
+_SAYING = """
+import sys
+from litemq.__main__ import main
+from litemq.bench import format as suite
+
+name = sys.argv.pop(1)
+original = getattr(suite, name)
+
+def saying(*arguments, **options):
+    setattr(suite, name, original)
+    print("here", flush=True)
+    return original(*arguments, **options)
+
+setattr(suite, name, saying)
+main()
+"""
+
+
+@pytest.mark.parametrize(("function", "options"), [("_stored", []), ("_rate", ["--scale", "0.001", "--runs", "1000000"])])
+def test_ctrl_c_ends_at_once_and_quietly(function: str, options: list[str]) -> None:
     """While it makes its data, while it measures."""
-    command = [str(Path(sys.executable).with_name("litemq")), "bench", "suite", "format"]
+    command = [sys.executable, "-c", _SAYING, function, "bench", "suite", "format", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(after)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "here\n"
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=HANG_S)
+        finally:
+            process.kill()
     assert process.returncode == EXIT_INTERRUPTED
+    assert output == ""  # no figures
     assert "Traceback" not in errors
 
 

@@ -21,7 +21,7 @@ def test_a_signal_stops_it_in_good_order(number: signal.Signals, capsys: pytest.
         os.kill(os.getpid(), number)
         await stop.wait()
 
-    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=1000)
+    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=60_000)
     said = capsys.readouterr().err
     assert "listening on 127.0.0.1:1234" in said
     assert f"{number.name}: stopping" in said
@@ -34,7 +34,7 @@ def test_a_closed_terminal_may_say_so_twice() -> None:
             await stop.wait()
             await asyncio.sleep(0.01)
 
-    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=1000)
+    serve("broker-1", start, level=Level.INFO, shutdown_timeout_ms=60_000)
 
 
 def test_the_first_error_of_ours_is_raised() -> None:
@@ -47,4 +47,4 @@ def test_the_first_error_of_ours_is_raised() -> None:
             await stop.wait()
 
     with pytest.raises(StoreFailedError, match="the disk is gone"):
-        serve("broker-1", start, level=Level.ERROR, shutdown_timeout_ms=1000)
+        serve("broker-1", start, level=Level.ERROR, shutdown_timeout_ms=60_000)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -19,11 +20,12 @@ from litemq.errors import (
     TopicNotFoundError,
 )
 from support.clusters import LocalCluster, local_cluster
+from support.waiting import HANG_S, eventually
 
 
 def run(test: Callable[[LocalCluster], Awaitable[None]], *names: str, limits: BrokerLimits | None = None) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), local_cluster(*names, limits=limits) as cluster:
+        async with asyncio.timeout(HANG_S), local_cluster(*names, limits=limits) as cluster:
             await test(cluster)
 
     asyncio.run(main())
@@ -66,7 +68,7 @@ def test_what_was_acknowledged_does_not_come_again() -> None:
                         break
             assert seen == [b"%d" % n for n in range(10)]
         async with cluster.client() as mq:
-            again = await mq.receive("orders", group_id="g", wait=5)
+            again = await mq.receive("orders", group_id="g", wait=HANG_S)
             assert [message.body for message in again] == [b"6", b"7", b"8", b"9"]
 
     run(test)
@@ -76,12 +78,12 @@ def test_an_error_in_process_means_another_try() -> None:
     async def test(cluster: LocalCluster) -> None:
         async with cluster.client() as mq:
             await mq.send("orders", b"x")
-            (message,) = await mq.receive("orders", group_id="g", wait=5)
+            (message,) = await mq.receive("orders", group_id="g", wait=HANG_S)
             with pytest.raises(ValueError, match="bad"):
                 async with message.process(retry=RetryPolicy(delays=[0])):
                     raise ValueError("bad")
             assert message.is_settled
-            (again,) = await mq.receive("orders", group_id="g", wait=5)
+            (again,) = await mq.receive("orders", group_id="g", wait=HANG_S)
             assert again.attempt == 2
 
     run(test)
@@ -180,9 +182,11 @@ def test_a_key_waits_for_its_broker() -> None:
             brokers = {key: (await mq.send("orders", b"x", ordering_key=key)).broker for key in map(str, range(20))}
             key = next(key for key, broker in brokers.items() if broker == "a")
             cluster.take_down("a")
-            await asyncio.sleep(0.2)
+            engine: Any = mq._engine
+            await eventually(lambda: not engine._names.remembered("orders").broker("a").alive)
             waiting = asyncio.ensure_future(mq.send("orders", b"y", ordering_key=key))
-            await asyncio.sleep(0.2)
+            before = cluster.refused["a"]
+            await eventually(lambda: cluster.refused["a"] > before + 1)  # it is waited for, and tried again and again
             assert not waiting.done()
             cluster.bring_back("a")
             assert (await waiting).broker == "a"
@@ -195,7 +199,7 @@ def test_sends_go_on_without_a_nameserver() -> None:
         async with cluster.client() as mq:
             await mq.send("orders", b"x")
             cluster.take_down("names")
-            await asyncio.sleep(0.2)
+            await eventually(lambda: cluster.refused["names"])
             await mq.send("orders", b"y")
             cluster.bring_back("names")
 

@@ -19,6 +19,7 @@ from litemq.client.cluster import ClusterEngine
 from litemq.client.messages import Message
 from litemq.errors import AlreadySettledError, ClientClosedError, InvalidArgumentError, LiteMQError
 from support.clusters import NAMES, LocalCluster, local_cluster
+from support.waiting import HANG_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,7 +74,7 @@ def mq() -> Iterator[Client]:
 def test_send_and_receive(mq: Client) -> None:
     receipt = mq.send("orders", {"id": 1}, ordering_key="k")
     assert receipt.queue_offset == 0
-    assert mq.send_nowait("orders", "two", ordering_key="k").result(5).queue_offset == 1
+    assert mq.send_nowait("orders", "two", ordering_key="k").result(HANG_S).queue_offset == 1
     assert [each.queue_offset for each in mq.send_batch("orders", [b"x", b"y"])]
     mq.flush()
     with mq.consumer("orders", group_id="g") as consumer:

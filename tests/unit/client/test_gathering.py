@@ -15,8 +15,10 @@ from litemq.errors import (
     SendOutcomeUnknownError,
 )
 from support.on_loop import on_loop
+from support.waiting import HANG_S
 
-CONFIG = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2, delivery_timeout_ms=100, request_timeout_ms=100)
+CONFIG = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2)
+IMPATIENT = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2, delivery_timeout_ms=100, request_timeout_ms=100)
 
 
 class _Place:
@@ -72,7 +74,7 @@ async def test_what_was_not_answered_is_said_again() -> None:
 )
 @on_loop
 async def test_when_it_is_given_up(failure: LiteMQError, told: type[LiteMQError]) -> None:
-    gathering: Gathering[str, int, int] = Gathering(CONFIG, _Place(*[failure] * 1000).ask, 3, 100)
+    gathering: Gathering[str, int, int] = Gathering(IMPATIENT, _Place(*[failure] * 1000).ask, 3, 100)
     with pytest.raises(told):
         await gathering.add("a", 1)
 
@@ -82,7 +84,7 @@ async def test_closing_waits_for_what_is_on_its_way_and_takes_nothing_more() -> 
     place = _Place()
     gathering: Gathering[str, int, int] = Gathering(CONFIG, place.ask, 3, 100)
     waiter = gathering.add("a", 1)
-    await gathering.close(5)
+    await gathering.close(HANG_S)
     assert waiter.result() == 2
     with pytest.raises(ClientClosedError):
         await gathering.add("a", 2)

@@ -7,14 +7,9 @@ import threading
 import pytest
 
 from litemq.client.handler_threads import HandlerThreads
+from support.waiting import HANG_S, eventually
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
-
-
-async def _eventually(threads: HandlerThreads, stuck: int) -> None:
-    async with asyncio.timeout(5):
-        while threads.stuck != stuck:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 def test_a_call_gives_what_it_returns_or_raises() -> None:
@@ -34,16 +29,17 @@ def test_a_call_gives_what_it_returns_or_raises() -> None:
 
 def test_threads_are_used_again_and_end() -> None:
     async def test() -> None:
+        before = set(threading.enumerate())  # those of other tests may still be on their way out
         threads = HandlerThreads()
         seen = {await threads.run(threading.get_ident) for _ in range(20)}
         assert len(seen) == 1
         barrier = threading.Barrier(8)
-        await asyncio.gather(*(threads.run(lambda: barrier.wait(10)) for _ in range(8)))
-        mine = [thread for thread in threading.enumerate() if thread.name == "litemq handler"]
+        await asyncio.gather(*(threads.run(lambda: barrier.wait(HANG_S)) for _ in range(8)))
+        mine = [thread for thread in set(threading.enumerate()) - before if thread.name == "litemq handler"]
         assert len(mine) == 8
         threads.close()
         for thread in mine:
-            thread.join(5)
+            thread.join(HANG_S)
             assert not thread.is_alive()
 
     asyncio.run(test())
@@ -53,7 +49,7 @@ def test_a_call_that_is_not_waited_for_is_left_behind() -> None:
     async def test() -> None:
         threads = HandlerThreads()
         release = threading.Event()
-        hanging = asyncio.ensure_future(threads.run(lambda: release.wait(10)))
+        hanging = asyncio.ensure_future(threads.run(lambda: release.wait(HANG_S)))
         await asyncio.sleep(0)
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -61,7 +57,7 @@ def test_a_call_that_is_not_waited_for_is_left_behind() -> None:
         assert threads.stuck == 1
         assert await threads.run(lambda: 1) == 1  # on another thread
         release.set()
-        await _eventually(threads, 0)
+        await eventually(lambda: threads.stuck == 0)
         threads.close()
 
     asyncio.run(test())
@@ -71,7 +67,7 @@ def test_a_call_may_outlive_the_loop() -> None:
     release, ended = threading.Event(), threading.Event()
 
     def hang() -> None:
-        release.wait(10)
+        release.wait(HANG_S)
         ended.set()
 
     async def test() -> None:
@@ -83,4 +79,4 @@ def test_a_call_may_outlive_the_loop() -> None:
 
     asyncio.run(test())
     release.set()
-    assert ended.wait(5)
+    assert ended.wait(HANG_S)

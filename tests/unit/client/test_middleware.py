@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from litemq import AsyncClient, Client, Message, Middleware, OutgoingMessage, SendReceipt
 from litemq.client.middleware import Consume, ConsumeBatch, Publish
+from support.waiting import HANG_S, eventually
 
 
 class Marking(Middleware):
@@ -46,7 +48,7 @@ def test_the_layers_of_sending() -> None:
             await mq.send_nowait("orders", b"y", ordering_key="k")
             await mq.send_batch("orders", [OutgoingMessage(b"z", ordering_key="k")])
             assert trail == ["a>", "b>", "<b", "<a"] * 3
-            messages = await mq.receive("orders", group_id="g", wait=5)
+            messages = await mq.receive("orders", group_id="g", wait=HANG_S)
             assert [dict(message.properties) for message in messages] == [
                 {"mine": "1", "by-a": "1", "by-b": "1"},
                 {"by-a": "1", "by-b": "1"},
@@ -72,7 +74,7 @@ def test_a_layer_may_refuse_a_message() -> None:
             with pytest.raises(ValueError, match="bad") as caught:
                 await mq.send_batch("orders", [b"good", b"bad"])
             assert "1 of 2 messages were stored" in caught.value.__notes__[0]
-            assert [message.body for message in await mq.receive("orders", group_id="g", wait=5)] == [b"good"]
+            assert [message.body for message in await mq.receive("orders", group_id="g", wait=HANG_S)] == [b"good"]
 
     asyncio.run(test())
 
@@ -83,26 +85,23 @@ def test_the_layers_of_handling() -> None:
         async with AsyncClient("memory://") as mq:
             for name in "ab":
                 mq.add_middleware(Marking(name, trail))
-            done = asyncio.Event()
 
             @mq.subscriber("orders", group_id="one")
             async def one(message: Message) -> None:
                 trail.append("one")
 
-            @mq.subscriber("batches", group_id="many", batch=2, batch_wait=5)
+            @mq.subscriber("batches", group_id="many", batch=2, batch_wait=HANG_S)
             def many(messages: list[Message]) -> None:
                 trail.append("many")
 
             @mq.subscriber("ends", group_id="end")
-            async def end(message: Message) -> None:
-                done.set()
+            async def end(message: Message) -> None: ...
 
             running = asyncio.ensure_future(mq.run())
-            for topic, bodies in (("orders", [b"x"]), ("batches", [b"1", b"2"]), ("ends", [b"!"])):
+            for topic, bodies, last in (("orders", [b"x"], "x<a"), ("batches", [b"1", b"2"], "2<a"), ("ends", [b"!"], "!<a")):
                 trail.append(topic)
                 await mq.send_batch(topic, [OutgoingMessage(body, ordering_key="k") for body in bodies])
-                await asyncio.sleep(0.1)
-            await done.wait()
+                await eventually(partial(trail.__contains__, last))
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         handled = [mark for mark in trail if mark not in {"a>", "b>", "<b", "<a"}]

@@ -10,6 +10,7 @@ import pytest
 from litemq import AsyncClient, Client, Message, Plugin
 from litemq.client.tasks import default_topic
 from litemq.errors import InvalidArgumentError, SerializationError
+from support.waiting import HANG_S, eventually
 
 
 def test_send_takes_what_the_function_takes() -> None:
@@ -36,7 +37,7 @@ def test_send_takes_what_the_function_takes() -> None:
                 await say.send("x")  # type: ignore[call-arg]
             with pytest.raises(SerializationError):
                 await say.send({1, 2}, loud=True)  # type: ignore[arg-type]
-            (message,) = await mq.receive(say.topic, group_id="other", wait=5)
+            (message,) = await mq.receive(say.topic, group_id="other", wait=HANG_S)
             assert message.value == {"args": ["x"], "kwargs": {"loud": False}}
             assert message.keys == ("k",)
             assert (add.topic, say.topic) == (f"tasks-{__name__}.add", f"tasks-{__name__}.say")
@@ -61,9 +62,7 @@ def test_a_worker_calls_the_functions() -> None:
             running = asyncio.ensure_future(mq.run())
             await add.send(1, b=2)
             await say.send("x", loud=True)
-            async with asyncio.timeout(5):
-                while len(calls) < 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await eventually(lambda: len(calls) == 2)
             assert {3, "X"} == set(calls)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -83,7 +82,7 @@ def test_tasks_of_a_synchronous_client() -> None:
         double.options(keys="k").send(5)
         with pytest.raises(TypeError):
             double.send()  # type: ignore[call-arg]
-        assert sorted(message.value["args"] for message in mq.receive(double.topic, group_id="other", wait=5)) == [[4], [5]]
+        assert sorted(message.value["args"] for message in mq.receive(double.topic, group_id="other", wait=HANG_S)) == [[4], [5]]
         with pytest.raises(InvalidArgumentError, match="AsyncClient"):
 
             @mq.task
@@ -117,7 +116,7 @@ class Failures(Plugin):
 def test_what_is_no_call_of_the_function_goes_to_the_dead_letters(body: object) -> None:
     async def test() -> None:
         failures = Failures()
-        async with asyncio.timeout(20), AsyncClient("memory://") as mq:
+        async with asyncio.timeout(HANG_S), AsyncClient("memory://") as mq:
             mq.add_plugin(failures)
             called = asyncio.Event()
 
@@ -129,10 +128,8 @@ def test_what_is_no_call_of_the_function_goes_to_the_dead_letters(body: object) 
             await f.send(1)
             running = asyncio.ensure_future(mq.run())
             await called.wait()
-            async with asyncio.timeout(5):
-                while not failures.errors:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
-            await asyncio.sleep(0.1)  # another try would have come by now
+            await eventually(lambda: failures.errors)
+            assert await mq.dead_letters("calls").count() == 1  # so no other try comes
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         (error,) = failures.errors

@@ -19,14 +19,19 @@ from litemq.errors import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
+from litemq.net import connection as connection_module
 from litemq.net import event_loop
+from litemq.net import server as server_module
 from litemq.net.client import Peer
 from litemq.net.failures import decode_failure
 from litemq.net.frame import Frame, FrameReader, frame_prefix
 from litemq.net.server import FrameServer, ServerLimits, Session
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
+from support.waiting import HANG_S, eventually
 
 ECHO, FAIL, NEVER, LARGE, LATER, NOW, TOO_MUCH, SLOW = range(100, 108)
+AGES_S = 10 * HANG_S  # what would take so long is not what a test waits for
+AGES_MS = int(AGES_S * 1000)
 
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
@@ -88,9 +93,11 @@ def _run(test: Callable[[Echo, str, int], Awaitable[None]], **limits: int) -> Ec
     return asyncio.run(main())
 
 
-def test_many_requests_at_once_and_answers_in_any_order() -> None:
+def test_many_requests_at_once_and_answers_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "_LONGEST_TURN_S", AGES_S)  # a busy machine hands over less at a time
+
     async def test(echo: Echo, host: str, port: int) -> None:
-        peer = await Peer.connect(host, port, client_id="me")
+        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
         assert peer.limits.version == 1
         later = peer.ask(LATER, b"")
         for n in range(20):
@@ -109,15 +116,15 @@ def test_many_requests_at_once_and_answers_in_any_order() -> None:
 
 def test_errors_come_back_as_what_they_are() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
-        peer = await Peer.connect(host, port, client_id="me")
+        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
         with pytest.raises(OffsetOutOfRangeError, match="nothing there"):
-            await peer.request(FAIL, b"1", timeout=5)
+            await peer.request(FAIL, b"1", timeout=HANG_S)
         with pytest.raises(RemoteError, match="crc") as caught:
-            await peer.request(FAIL, b"2", timeout=5)
+            await peer.request(FAIL, b"2", timeout=HANG_S)
         assert caught.value.remote_code == RecordFormatError.code
         with pytest.raises(RequestTimeoutError):
             await peer.request(NEVER, b"", timeout=0.05)
-        assert (await peer.request(ECHO, b"still fine", timeout=5)).header == b"still fine"
+        assert (await peer.request(ECHO, b"still fine", timeout=HANG_S)).header == b"still fine"
         peer.close()
         with pytest.raises(ConnectionLostError):
             await peer.ask(ECHO, b"")
@@ -129,16 +136,16 @@ def test_errors_come_back_as_what_they_are() -> None:
 def test_a_server_that_goes_fails_what_is_on_its_way() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
         lost: list[object] = []
-        peer = await Peer.connect(host, port, client_id="me", lost=lost.append)
+        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S, lost=lost.append)
         waiting = peer.ask(NEVER, b"")
-        await asyncio.sleep(0.05)
+        await eventually(lambda: echo.turns)  # the server has it
         await echo.server.close()
         with pytest.raises(ConnectionLostError, match="other side closed"):
             await waiting
         assert len(lost) == 1
         assert not peer.is_open
         with pytest.raises(ConnectionLostError, match="cannot reach"):
-            await Peer.connect(host, port, client_id="me")
+            await Peer.connect(host, port, client_id="me", timeout=HANG_S)
 
     _run(test)
 
@@ -173,36 +180,50 @@ def test_what_is_no_frame_ends_the_connection(noise: bytes) -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(noise)
-        await asyncio.wait_for(reader.read(), 5)
+        await asyncio.wait_for(reader.read(), HANG_S)
         writer.close()
 
-    _run(test)
+    _run(test, handshake_timeout_ms=AGES_MS, idle_timeout_ms=AGES_MS)  # neither ends it
+
+
+def test_who_never_says_hello_is_cut_off() -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
+        mute, mute_writer = await asyncio.open_connection(host, port)
+        await asyncio.wait_for(mute.read(), HANG_S)
+        mute_writer.close()
+        await eventually(lambda: echo.gone)
+        assert echo.gone == 1
+
+    _run(test, handshake_timeout_ms=100, idle_timeout_ms=AGES_MS)
 
 
 def test_silence_ends_a_connection_and_pings_keep_it() -> None:
     async def test(echo: Echo, host: str, port: int) -> None:
-        mute, mute_writer = await asyncio.open_connection(host, port)
-        pinging = await Peer.connect(host, port, client_id="pinging", ping_interval=0.05)
-        silent = await Peer.connect(host, port, client_id="silent")
-        await asyncio.wait_for(mute.read(), 5)  # never said HELLO
-        mute_writer.close()
-        await asyncio.sleep(0.4)
+        pinging = await Peer.connect(host, port, client_id="pinging", timeout=HANG_S, ping_interval=0.05)
+        silent = await Peer.connect(host, port, client_id="silent", timeout=HANG_S, ping_interval=AGES_S)
+        connections = {session.client_id: connection for connection, session in echo.server._sessions.items()}
+        heard = {name: connection.heard_at for name, connection in connections.items()}
+        for _ in range(3):
+            await eventually(lambda: connections["pinging"].heard_at > heard["pinging"])
+            heard["pinging"] = connections["pinging"].heard_at
+        assert connections["silent"].heard_at == heard["silent"]
+        connections["silent"].heard_at -= AGES_S + 1  # so long has it been silent by now, for the server
+        await eventually(lambda: not silent.is_open)
         assert pinging.is_open
-        assert not silent.is_open
-        assert echo.gone == 2
+        assert echo.gone == 1
         pinging.close()
 
-    _run(test, handshake_timeout_ms=100, idle_timeout_ms=250)
+    _run(test, idle_timeout_ms=AGES_MS)
 
 
 def test_who_asks_for_much_work_lets_others_have_their_turn() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
-        greedy = await Peer.connect(host, port, client_id="greedy")
-        other = await Peer.connect(host, port, client_id="other")
+        greedy = await Peer.connect(host, port, client_id="greedy", timeout=HANG_S)
+        other = await Peer.connect(host, port, client_id="other", timeout=HANG_S)
         answers = [greedy.ask(SLOW, b"") for _ in range(1000)]
         await asyncio.sleep(0.01)
         for _ in range(3):
-            await other.request(ECHO, b"", timeout=5)
+            await other.request(ECHO, b"", timeout=HANG_S)
         assert sum(1 for answer in answers if answer.done()) < 900, "the other waited for everything"
         await asyncio.gather(*answers)
         greedy.close()
@@ -211,38 +232,48 @@ def test_who_asks_for_much_work_lets_others_have_their_turn() -> None:
     _run(test)
 
 
-def test_who_asks_for_too_much_is_not_listened_to_for_a_moment() -> None:
+def test_who_asks_for_too_much_is_not_listened_to_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
-        peer = await Peer.connect(host, port, client_id="greedy")
+        greedy = await Peer.connect(host, port, client_id="greedy", timeout=HANG_S)
+        other = await Peer.connect(host, port, client_id="other", timeout=HANG_S)
         with pytest.raises(OverloadedError):
-            await peer.ask(TOO_MUCH, b"")
-        begin = time.monotonic()
-        await peer.ask(ECHO, b"")
-        assert time.monotonic() - begin > 0.01
-        begin = time.monotonic()
-        await asyncio.gather(*(peer.ask(ECHO, b"") for _ in range(10)))
-        assert time.monotonic() - begin < 1
-        peer.close()
+            await greedy.ask(TOO_MUCH, b"")
+        await asyncio.gather(*(greedy.request(ECHO, b"", timeout=HANG_S) for _ in range(10)))  # a moment later it is
+        monkeypatch.setattr(server_module, "_REST_S", AGES_S)  # a moment that is not over before the test is
+        with pytest.raises(OverloadedError):
+            await greedy.ask(TOO_MUCH, b"")
+        unheard = greedy.ask(ECHO, b"")
+        for _ in range(10):
+            await other.request(ECHO, b"", timeout=HANG_S)
+        assert not unheard.done()
+        greedy.close()
+        with pytest.raises(ConnectionLostError):
+            await unheard
+        other.close()
 
     _run(test)
 
 
 def test_who_stops_in_the_middle_of_a_frame_is_not_waited_for() -> None:
-    async def test(_echo: Echo, host: str, port: int) -> None:
+    async def test(echo: Echo, host: str, port: int) -> None:
         hello = Hello(least_version=1, most_version=1, client_id="torn").SerializeToString()
         greeting = frame_prefix(0, Opcode.HELLO, 0, len(hello)) + hello
         idle, idle_writer = await asyncio.open_connection(host, port)
         idle_writer.write(greeting)
         torn, torn_writer = await asyncio.open_connection(host, port)
         torn_writer.write(greeting + frame_prefix(1, ECHO, 0, 0, 1000) + bytes(500))
-        await asyncio.wait_for(torn.read(), 5)
-        await asyncio.wait_for(idle.read(1), 5)
+        await asyncio.wait_for(idle.read(1), HANG_S)
+        connections = echo.server._sessions
+        await eventually(lambda: any(connection.is_torn for connection in connections))
+        for connection in connections:
+            connection.heard_at -= 60  # so long have both been silent by now, for the server
+        await asyncio.wait_for(torn.read(), HANG_S)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(idle.read(-1), 0.3)  # who is silent between frames has longer
         torn_writer.close()
         idle_writer.close()
 
-    _run(test, handshake_timeout_ms=100, idle_timeout_ms=60_000)
+    _run(test, idle_timeout_ms=AGES_MS)
 
 
 def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
@@ -254,17 +285,18 @@ def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
         await loop.sock_sendall(stuck, frame_prefix(1, Opcode.HELLO, 0, len(hello)) + hello)
         requests = b"".join(frame_prefix(n, LARGE, 0, 0) for n in range(2, 2000))
         await loop.sock_sendall(stuck, requests)  # two gigabytes, were they all answered
+        await eventually(lambda: any(not session.has_room for session in echo.server._sessions.values()))
         await asyncio.sleep(0.5)
         assert echo.answered_bytes <= 40 << 20
         # Others are served meanwhile.
-        peer = await Peer.connect(host, port, client_id="other")
-        assert (await peer.request(ECHO, b"hello", timeout=5)).header == b"hello"
+        peer = await Peer.connect(host, port, client_id="other", timeout=HANG_S)
+        assert (await peer.request(ECHO, b"hello", timeout=HANG_S)).header == b"hello"
         before = echo.answered_bytes
         received = 0
-        while received < 20 << 20:
-            received += len(await loop.sock_recv(stuck, 1 << 20))
-        await asyncio.sleep(0.2)
-        assert echo.answered_bytes > before  # it goes on once somebody reads
+        async with asyncio.timeout(HANG_S):
+            while received < 20 << 20:
+                received += len(await loop.sock_recv(stuck, 1 << 20))
+        await eventually(lambda: echo.answered_bytes > before)  # it goes on once somebody reads
         peer.close()
         stuck.close()
 
@@ -274,17 +306,17 @@ def test_a_reader_that_never_reads_does_not_grow_the_server() -> None:
 def test_a_connect_that_is_given_up_leaves_no_socket_behind() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            connecting = asyncio.create_task(Peer.connect(*silent.getsockname(), client_id="me"))
+            connecting = asyncio.create_task(Peer.connect(*silent.getsockname(), client_id="me", timeout=AGES_S))
             other, _ = await asyncio.to_thread(silent.accept)
             with other:
-                await asyncio.sleep(0.05)
+                other.setblocking(False)
+                loop = asyncio.get_running_loop()
+                assert await asyncio.wait_for(loop.sock_recv(other, 1000), HANG_S)  # HELLO: it waits for the answer
                 connecting.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await connecting
-                other.setblocking(False)
-                loop = asyncio.get_running_loop()
-                while await asyncio.wait_for(loop.sock_recv(other, 1000), 5):
-                    pass  # HELLO, and then the end
+                while await asyncio.wait_for(loop.sock_recv(other, 1000), HANG_S):
+                    pass  # the rest of HELLO, if there is one, and then the end
 
     asyncio.run(main())
 
@@ -315,9 +347,9 @@ def test_nobody_listens_to_the_world_by_accident() -> None:
 
 def test_the_answer_to_hello_says_what_is_taken() -> None:
     async def test(_echo: Echo, host: str, port: int) -> None:
-        peer = await Peer.connect(host, port, client_id="me")
+        peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)
         assert peer.limits == HelloAnswer(version=1, max_frame_bytes=5000, software="test")
         with pytest.raises(ConnectionLostError):
-            await peer.request(ECHO, b"", bytes(6000), timeout=5)
+            await peer.request(ECHO, b"", bytes(6000), timeout=HANG_S)
 
     _run(test, max_frame_bytes=5000)

@@ -14,8 +14,10 @@ from litemq.net import event_loop
 from litemq.net.client import Peer
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, ServerLimits, Session
+from support.waiting import HANG_S, eventually
 
 ECHO = 100
+AGES_MS = int(10 * HANG_S * 1000)  # what would take so long is not what a test waits for
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +52,15 @@ def _echo(session: Session, frames: list[Frame]) -> None:
         session.answer(frame, frame.header, frame.attachment)
 
 
-async def _with_server(test: Callable[[int], Awaitable[None]], tls: ssl.SSLContext | None, host: str = "127.0.0.1") -> None:
-    server = FrameServer(_echo, software="test", limits=ServerLimits(handshake_timeout_ms=500))
+async def _with_server(
+    test: Callable[[int], Awaitable[None]], tls: ssl.SSLContext | None, host: str = "127.0.0.1", handshake_timeout_ms: int = AGES_MS
+) -> None:
+    limits = ServerLimits(handshake_timeout_ms=handshake_timeout_ms, idle_timeout_ms=AGES_MS)
+    server = FrameServer(_echo, software="test", limits=limits)
     _, port = await server.start(host, 0, tls=tls, insecure=True)
     try:
         await test(port)
-        await asyncio.sleep(0.05)
-        assert server.sessions == 0  # nothing is left of whoever failed
+        await eventually(lambda: server.sessions == 0)  # nothing is left of whoever failed
     finally:
         await server.close()
 
@@ -64,11 +68,11 @@ async def _with_server(test: Callable[[int], Awaitable[None]], tls: ssl.SSLConte
 def test_frames_go_both_ways(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def test(port: int) -> None:
         trusted = ssl.create_default_context(cafile=certificate)
-        peer = await Peer.connect("127.0.0.1", port, client_id="me", tls=trusted)
+        peer = await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S, tls=trusted)
         answers = await asyncio.gather(*(peer.ask(ECHO, b"%d" % n, bytes(n)) for n in range(300)))
         assert [(answer.header, len(answer.attachment)) for answer in answers] == [(b"%d" % n, n) for n in range(300)]
         large = bytes(range(256)) * (32 << 10)
-        assert (await peer.request(ECHO, b"", large, timeout=10)).attachment == large
+        assert (await peer.request(ECHO, b"", large, timeout=HANG_S)).attachment == large
         peer.close()
 
     run(_with_server(test, _server_side(certificate)))
@@ -77,10 +81,10 @@ def test_frames_go_both_ways(certificate: Path, run: Callable[[Awaitable[None]],
 def test_a_certificate_that_is_not_trusted_ends_it(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def test(port: int) -> None:
         with pytest.raises(ConnectionLostError, match="CERTIFICATE_VERIFY_FAILED"):
-            await Peer.connect("127.0.0.1", port, client_id="me", tls=ssl.create_default_context())
+            await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S, tls=ssl.create_default_context())
         trusted = ssl.create_default_context(cafile=certificate)
         with pytest.raises(ConnectionLostError, match="mismatch"):
-            await Peer.connect("127.0.0.2", port, client_id="me", tls=trusted)  # which the certificate does not name
+            await Peer.connect("127.0.0.2", port, client_id="me", timeout=HANG_S, tls=trusted)  # which the certificate does not name
 
     run(_with_server(test, _server_side(certificate), "0.0.0.0"))  # noqa: S104
 
@@ -88,11 +92,11 @@ def test_a_certificate_that_is_not_trusted_ends_it(certificate: Path, run: Calla
 def test_one_side_alone_is_told(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def plain_client(port: int) -> None:
         with pytest.raises(ConnectionLostError):
-            await Peer.connect("127.0.0.1", port, client_id="me", timeout=2)
+            await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S)
 
     async def plain_server(port: int) -> None:
         with pytest.raises(ConnectionLostError):
-            await Peer.connect("127.0.0.1", port, client_id="me", timeout=2, tls=ssl.create_default_context(cafile=certificate))
+            await Peer.connect("127.0.0.1", port, client_id="me", timeout=HANG_S, tls=ssl.create_default_context(cafile=certificate))
 
     run(_with_server(plain_client, _server_side(certificate)))
     run(_with_server(plain_server, None))
@@ -101,7 +105,7 @@ def test_one_side_alone_is_told(certificate: Path, run: Callable[[Awaitable[None
 def test_whoever_never_begins_is_cut_off(certificate: Path, run: Callable[[Awaitable[None]], None]) -> None:
     async def test(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        assert await asyncio.wait_for(reader.read(), 3) == b""
+        assert await asyncio.wait_for(reader.read(), HANG_S) == b""
         writer.close()
 
-    run(_with_server(test, _server_side(certificate)))
+    run(_with_server(test, _server_side(certificate), handshake_timeout_ms=500))

@@ -14,6 +14,7 @@ from litemq.server.broker import run_broker
 from litemq.server.broker_config import BrokerConfig
 from support.callers import records
 from support.name_processes import Client, running_nameserver
+from support.waiting import HANG_S
 
 
 @asynccontextmanager
@@ -26,7 +27,7 @@ async def running_broker(data: Path, nameserver: int, name: str = "a") -> AsyncI
     await asyncio.wait((listening, running), return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         running.result()
-    peer = await Peer.connect("127.0.0.1", listening.result(), client_id="tester")
+    peer = await Peer.connect("127.0.0.1", listening.result(), client_id="tester", timeout=HANG_S)
     try:
         yield peer
     finally:

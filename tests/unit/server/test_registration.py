@@ -17,11 +17,15 @@ from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.net.server import FrameServer, Session
 from litemq.proto.wire_pb2 import BrokerFacts, Heartbeat, Opcode
+from litemq.server import registration as registration_module
 from litemq.server.registration import Registration
-from support.name_processes import Client, NameServerProcess, running_nameserver, wait_until
-from support.names import broker_facts
+from support.name_processes import Client, NameServerProcess, running_nameserver, serving
+from support.names import Names, broker_facts
+from support.processes import free_port
+from support.waiting import HANG_S, eventually
 
 HOST = "127.0.0.1"
+GOODBYE_TIMEOUT = registration_module._GOODBYE_TIMEOUT  # as it is outside of these tests, which are patient
 
 
 class Broker:
@@ -40,25 +44,32 @@ class Broker:
         task = asyncio.create_task(self.registration.run())
         try:
             if wait:
-                await asyncio.wait_for(self.registration.wait_registered(), 5)
+                await asyncio.wait_for(self.registration.wait_registered(), HANG_S)
             yield self
         finally:
             self.registration.close()
-            await asyncio.wait_for(task, 2)
+            await asyncio.wait_for(task, HANG_S)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
+async def _leases_pass(names: Names, broker: str) -> None:
+    """Three leases pass by the NameServer's clock; a broker's next heartbeat is waited for each time that half of one is over."""
+
+    def is_heard() -> bool:
+        names.server.look()  # the list of brokers is made once between two looks
+        return names.brokers()[broker].heard_ms_ago == 0
+
+    for _ in range(6):
+        names.pass_time(names.limits.lease_ms / 2000)
+        await eventually(is_heard)
 
 
-def test_a_broker_is_in_the_routes_from_its_start_to_its_stop(tmp_path: Path) -> None:
+def test_a_broker_is_in_the_routes_from_its_start_to_its_stop() -> None:
     async def main() -> None:
-        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+        names = Names(heartbeat_ms=50)
+        async with serving(names) as port, Client.connect(port) as client:
             async with Broker(port).running() as broker:
                 assert await client.route("orders") == {"a": 1000}
-                await asyncio.sleep(1)  # two leases: heartbeats keep it there
+                await _leases_pass(names, "a")  # heartbeats keep it there
                 assert await client.route("orders") == {"a": 1000}
                 assert broker.registration.registered == 1
             assert await client.brokers() == {}  # it said goodbye
@@ -66,11 +77,13 @@ def test_a_broker_is_in_the_routes_from_its_start_to_its_stop(tmp_path: Path) ->
     asyncio.run(main())
 
 
-def test_a_new_topic_is_told_at_once(tmp_path: Path) -> None:
+def test_a_new_topic_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The next heartbeat would tell it, too: it comes when nobody waits any more.
+    monkeypatch.setattr(registration_module, "_HEARTBEAT_MS", range(50, 3_600_001))
+
     async def main() -> None:
-        # Heartbeats would not tell it in time.
         async with (
-            running_nameserver(tmp_path, heartbeat_interval_ms=30_000, heartbeat_timeout_ms=90_000) as port,
+            running_nameserver(tmp_path, heartbeat_interval_ms=1_800_000, heartbeat_timeout_ms=3_600_000) as port,
             Client.connect(port) as client,
             Broker(port).running() as broker,
         ):
@@ -79,22 +92,23 @@ def test_a_new_topic_is_told_at_once(tmp_path: Path) -> None:
                 broker.registration.changed()
                 if n % 10 == 0:
                     await asyncio.sleep(0.002)
-            await client.wait_route("topic-299", {"a": 1000}, most=1)
+            await client.wait_route("topic-299", {"a": 1000})
             del broker.queues["orders"]
             broker.registration.changed()
-            await client.wait_route("orders", {}, most=1)
+            await client.wait_route("orders", {})
 
     asyncio.run(main())
 
 
 def test_a_nameserver_that_is_killed_and_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        with NameServerProcess(tmp_path) as first:
-            port = first.port
+        port = free_port()
+        with NameServerProcess(tmp_path, port) as first:
             async with Broker(port).running() as broker:
                 first.kill()
-                await wait_until(lambda: broker.registration.registered == 0)
-                await asyncio.sleep(0.6)
+                await eventually(lambda: broker.registration.registered == 0)
+                await eventually(lambda: "cannot reach" in caplog.text)
+                await asyncio.sleep(0.6)  # it tries several times more, and does not say so again
                 broker.queues["new"] = 1
                 broker.registration.changed()
                 with NameServerProcess(tmp_path, port) as second:
@@ -103,8 +117,8 @@ def test_a_nameserver_that_is_killed_and_comes_back(tmp_path: Path, caplog: pyte
     async def _back_with_all_it_has(broker: Broker, nameserver: NameServerProcess) -> None:
         async with Client.connect(nameserver.port) as client:
             assert await client.route("orders") == {"a": 1000}  # from its store
-            await client.wait_route("new", {"a": 1000}, most=2)
-            await asyncio.sleep(1)
+            await client.wait_route("new", {"a": 1000})
+            await client.wait_heard("a")  # by heartbeats, as before
             assert await client.route("new") == {"a": 1000}
         assert broker.registration.registered == 1
         assert nameserver.stop() == 0
@@ -120,46 +134,49 @@ def test_a_nameserver_that_forgot_is_told_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_nameserver(tmp_path) as port, Client.connect(port) as client, Broker(port).running():
             beat = Heartbeat(name="a", started_at=1).SerializeToString()
-            await client.peer.request(Opcode.DEREGISTER_BROKER, beat, timeout=5)
-            assert await client.route("orders") == {}
-            await client.wait_route("orders", {"a": 1000}, most=1)
+            # Asked together: no heartbeat comes between the two.
+            forget = client.peer.request(Opcode.DEREGISTER_BROKER, beat, timeout=HANG_S)
+            _, route = await asyncio.gather(forget, client.route("orders"))
+            assert route == {}
+            await client.wait_route("orders", {"a": 1000})
 
     asyncio.run(main())
 
 
 def test_a_nameserver_that_starts_later(tmp_path: Path) -> None:
     async def main() -> None:
-        port = _free_port()
+        port = free_port()
         async with Broker(port).running(wait=False) as broker:
             await asyncio.sleep(0.3)
             assert broker.registration.registered == 0
             async with running_nameserver(tmp_path, port):
-                await asyncio.wait_for(broker.registration.wait_registered(), 2)
+                await asyncio.wait_for(broker.registration.wait_registered(), HANG_S)
 
     asyncio.run(main())
 
 
 def test_two_nameservers_are_told_each_by_itself(tmp_path: Path) -> None:
     async def main() -> None:
+        second = free_port()  # it is listened on twice
         async with running_nameserver(tmp_path / "1") as first:
-            async with running_nameserver(tmp_path / "2") as second, Broker(first, second).running() as broker:
-                await wait_until(lambda: broker.registration.registered == 2)
+            async with running_nameserver(tmp_path / "2", second), Broker(first, second).running() as broker:
+                await eventually(lambda: broker.registration.registered == 2)
                 for port in (first, second):
                     async with Client.connect(port) as client:
                         assert await client.route("orders") == {"a": 1000}
             async with running_nameserver(tmp_path / "2", second), Client.connect(second) as client:
                 assert await client.brokers() == {}
 
-            async with Broker(first, _free_port()).running() as broker:  # one of them down: the other is enough
-                await asyncio.sleep(0.7)
+            async with Broker(first, free_port()).running() as broker:  # one of them down: the other is enough
                 async with Client.connect(first) as client:
+                    await client.wait_heard("a")
                     assert await client.route("orders") == {"a": 1000}
                 assert broker.registration.registered == 1
 
     asyncio.run(main())
 
 
-def test_a_killed_broker_leaves_and_its_next_life_takes_over(tmp_path: Path) -> None:
+def test_a_killed_broker_leaves_and_its_next_life_takes_over() -> None:
     program = (
         "import asyncio, sys\n"
         "from litemq.server.registration import Registration\n"
@@ -189,29 +206,35 @@ def test_a_killed_broker_leaves_and_its_next_life_takes_over(tmp_path: Path) -> 
         process.communicate()
 
     async def main() -> None:
-        async with running_nameserver(tmp_path) as port, Client.connect(port) as client:
+        names = Names()
+        lease = names.limits.lease_ms / 1000
+        async with serving(names) as port, Client.connect(port) as client:
             first = await asyncio.to_thread(start, port, 1, 1000)
             assert await client.route("orders") == {"a": 1000}
             kill(first)
+            names.pass_time(lease)
+            assert await client.route("orders") == {}
             second = await asyncio.to_thread(start, port, 2, 2000)
             assert await client.route("orders") == {"a": 2000}
             kill(second)
-            await client.wait_route("orders", {}, most=2)
+            names.pass_time(lease)
+            assert await client.route("orders") == {}
 
     asyncio.run(main())
 
 
-def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with running_nameserver(tmp_path) as port, Client.connect(port) as client, contextlib.AsyncExitStack() as first:
+        names = Names(heartbeat_ms=50)
+        async with serving(names) as port, Client.connect(port) as client, contextlib.AsyncExitStack() as first:
             await first.enter_async_context(Broker(port, started_at=1, port=1000).running())
             async with Broker(port, started_at=2, port=2000).running(wait=False) as other:
-                await wait_until(lambda: "is taken" in caplog.text)
-                await asyncio.sleep(0.7)
+                await eventually(lambda: "is taken" in caplog.text)
+                await _leases_pass(names, "a")
                 assert other.registration.registered == 0
                 assert await client.route("orders") == {"a": 1000}
                 await first.aclose()  # it says goodbye: the name is free
-                await client.wait_route("orders", {"a": 2000}, most=3)
+                await client.wait_route("orders", {"a": 2000})
 
     asyncio.run(main())
     complaints = [record.getMessage() for record in caplog.records if "is taken" in record.getMessage()]
@@ -219,7 +242,9 @@ def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(
     assert "broker_name" in complaints[0]
 
 
-def test_whatever_stands_at_the_address_the_broker_goes_on() -> None:
+def test_whatever_stands_at_the_address_the_broker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_module, "_GOODBYE_TIMEOUT", GOODBYE_TIMEOUT)
+
     def nonsense(session: Session, frames: list[Frame]) -> None:
         for frame in frames:
             session.answer(frame, b"\xff\xff\xff")
@@ -229,13 +254,13 @@ def test_whatever_stands_at_the_address_the_broker_goes_on() -> None:
         _, port = await server.start(HOST, 0)
         silent = socket.create_server((HOST, 0))
         silent_port = silent.getsockname()[1]
-        registration = Registration([(HOST, port), (HOST, silent_port), ("x" * 70, 1), (HOST, _free_port())], lambda: broker_facts("a"))
+        registration = Registration([(HOST, port), (HOST, silent_port), ("x" * 70, 1), (HOST, free_port())], lambda: broker_facts("a"))
         task = asyncio.create_task(registration.run())
         await asyncio.sleep(0.5)
         assert not task.done()
         assert registration.registered == 0
         registration.close()
-        await asyncio.wait_for(task, 4)  # one of them never answers, for which others would wait five seconds
+        await asyncio.wait_for(task, HANG_S)  # one of them never answers, for which a broker that runs would wait far longer
         silent.close()
         await server.close()
 
@@ -258,6 +283,7 @@ def test_somebody_who_hangs_up_is_not_called_again_and_again_at_once() -> None:
 
         server = await asyncio.start_server(hang_up, HOST, 0)
         async with server, Broker(server.sockets[0].getsockname()[1]).running(wait=False):
+            await eventually(lambda: calls)
             await asyncio.sleep(0.5)
         assert 1 <= calls <= 6  # after 50, 100, 200 ms …
 

@@ -27,6 +27,7 @@ from litemq.storage.state import QueueKey, TopicSettings
 from litemq.types import Archived, Record
 from support.archived import written
 from support.stores import CONFIG
+from support.waiting import HANG_S
 
 QUEUES = 2
 
@@ -64,7 +65,7 @@ class SeamMachine(RuleBasedStateMachine):
     def send(self, queue_id: int, count: int, size: int) -> None:
         first = len(self.stored[queue_id])
         batch = bytearray(b"".join(encode_record(Record("orders", bytes(size), message_id=f"m-{first + n}")) for n in range(count)))
-        self.store.wait_confirmed(self.store.append(batch, self.topic_id, queue_id).end, 10)
+        self.store.wait_confirmed(self.store.append(batch, self.topic_id, queue_id).end, HANG_S)
         for offset in range(first, first + count):
             self.stored[queue_id].append(self._local(queue_id, offset, offset + 1))
 
@@ -83,7 +84,7 @@ class SeamMachine(RuleBasedStateMachine):
             assert self.table.append(written(self.location, *parts), "app", self.batch)
             self.batch += 1
             report = ArchivedThrough(topic_id=self.topic_id, location=self.location, queues=told, at=1)
-            self.store.wait_confirmed(self.store.append_control(Control(archived_through=report)).end, 10)
+            self.store.wait_confirmed(self.store.append_control(Control(archived_through=report)).end, HANG_S)
 
     @precondition(lambda machine: machine.batch > 1)
     @rule()
@@ -107,7 +108,7 @@ class SeamMachine(RuleBasedStateMachine):
     @rule(cleanly=st.booleans(), without_database=st.booleans())
     def stop_and_start(self, cleanly: bool, without_database: bool) -> None:
         rows = [row.SerializeToString(deterministic=True) for row in self.store.state.rows() if not row.HasField("queue")]
-        self.store.wait_confirmed(self.store.log_end, 10)
+        self.store.wait_confirmed(self.store.log_end, HANG_S)
         if cleanly:
             self.store.close()
         else:

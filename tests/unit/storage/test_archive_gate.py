@@ -14,6 +14,7 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey, TopicSettings
 from litemq.types import Archived, Record
 from support.filling_disk import FillingDisk
+from support.waiting import HANG_S
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 HOUR = 3_600_000
@@ -32,7 +33,7 @@ def _fill(store: DiskStore, topic: str = "orders", rounds: int = 10) -> None:
     for _ in range(rounds):
         batch = bytearray(b"".join(encode_record(Record(topic, bytes(1000))) for _ in range(40)))
         end = store.append(batch, facts.topic_id, 0).end
-    store.wait_confirmed(end, 10)
+    store.wait_confirmed(end, HANG_S)
 
 
 def _report(store: DiskStore, offset: int, key: QueueKey = KEY) -> None:

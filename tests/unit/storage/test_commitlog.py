@@ -24,6 +24,7 @@ from litemq.storage.files import Disk, OpenFile
 from litemq.storage.log_directory import LogDirectory
 from litemq.types import Record, Stamp
 from support.logs import append, read_all
+from support.waiting import HANG_S
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096)
 
@@ -33,7 +34,7 @@ def _open(folder: Path, disk: Disk | None = None) -> LogDirectory:
 
 
 def _flush(directory: LogDirectory) -> None:
-    directory.flusher.wait(directory.log.end, 10)
+    directory.flusher.wait(directory.log.end, HANG_S)
 
 
 def _bodies(directory: LogDirectory) -> list[bytes]:
@@ -366,7 +367,7 @@ def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     directory = _open(tmp_path)
     context = multiprocessing.get_context("fork")
     event = context.Event()
-    child = context.Process(target=event.wait, args=(10,))
+    child = context.Process(target=event.wait, args=(HANG_S,))
     child.start()
     directory.close()
     _open(tmp_path).close()

@@ -16,6 +16,7 @@ from litemq.storage.disk_store import Appended, DiskStore
 from litemq.storage.files import Disk, OpenFile
 from litemq.storage.state import QueueKey
 from litemq.types import Record
+from support.waiting import HANG_S
 
 CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 
@@ -29,7 +30,7 @@ def _send(store: DiskStore, topic: str, bodies: list[bytes], queue: int = 0) -> 
     assert facts is not None
     batch = bytearray(b"".join(encode_record(Record(topic, body)) for body in bodies))
     appended = store.append(batch, facts.topic_id, queue)
-    store.wait_confirmed(appended.end, 10)
+    store.wait_confirmed(appended.end, HANG_S)
     return appended
 
 
@@ -74,7 +75,7 @@ def test_a_batch_for_several_queues(tmp_path: Path) -> None:
     batch = bytearray(b"".join(encode_record(Record("orders", bytes([n]))) for n in range(6)))
     appended = store.append(batch, topic.topic_id, np.array([0, 1, 2, 0, 1, 0]))
     assert appended.queue_offsets.tolist() == [0, 0, 0, 1, 1, 2]
-    store.wait_confirmed(appended.end, 10)
+    store.wait_confirmed(appended.end, HANG_S)
     assert [_bodies(store, "orders", queue) for queue in range(3)] == [[b"\0", b"\3", b"\5"], [b"\1", b"\4"], [b"\2"]]
     store.close()
 
@@ -98,7 +99,7 @@ def test_what_is_known_comes_back_the_same(tmp_path: Path, how: str) -> None:
     store.delete_topic("payments")
     recreated = store.create_topic("payments", 2)
     appended = store.commit_offsets("audit", [(key, 1)])
-    store.wait_confirmed(appended.end, 10)
+    store.wait_confirmed(appended.end, HANG_S)
     if how == "close":
         store.snapshot()
     expected = list(store.state.rows())
@@ -123,7 +124,7 @@ def test_nothing_is_read_before_it_is_safe(tmp_path: Path) -> None:
 
         def fsync(self, file: OpenFile) -> None:
             if file.path.parent.name == "commitlog":
-                self.gate.wait(10)
+                self.gate.wait(HANG_S)
             super().fsync(file)
 
     disk = GatedDisk()
@@ -137,7 +138,7 @@ def test_nothing_is_read_before_it_is_safe(tmp_path: Path) -> None:
     with pytest.raises(OffsetOutOfRangeError, match="may be read from"):
         store.read_record(int(appended.log_offsets[0]))
     disk.gate.set()
-    store.wait_confirmed(appended.end, 10)
+    store.wait_confirmed(appended.end, HANG_S)
     assert _bodies(store, "orders") == [b"safe", b"not yet"]
     store.close()
 
@@ -256,7 +257,7 @@ def _send_keyed(store: DiskStore, numbers: range) -> None:
     facts = store.state.topic("orders")
     assert facts is not None
     records = [Record("orders", b"x" * 200, f"id-{n}", keys=(f"key-{n % 10}", "every")) for n in numbers]
-    store.wait_confirmed(store.append(bytearray(b"".join(map(encode_record, records))), facts.topic_id, 0).end, 10)
+    store.wait_confirmed(store.append(bytearray(b"".join(map(encode_record, records))), facts.topic_id, 0).end, HANG_S)
 
 
 def _ids(store: DiskStore, key: str, most: int = 1000) -> list[str]:

@@ -14,6 +14,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.files import Disk, OpenFile
 from litemq.storage.log_directory import LogDirectory
 from support.logs import append
+from support.waiting import HANG_S
 
 CONFIG = StoreConfig(segment_bytes=1 << 20, max_record_bytes=4096)
 
@@ -28,7 +29,7 @@ class _SlowDisk(Disk):
         self.broken = False
 
     def fsync(self, file: OpenFile) -> None:
-        self.gate.wait(10)
+        self.gate.wait(HANG_S)
         self.syncs += 1
         if self.broken:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -39,7 +40,7 @@ def _opened(folder: Path, disk: Disk) -> LogDirectory:
     """With its first segment made, which has syncs of its own."""
     directory = LogDirectory(folder, CONFIG, FakeClock(), disk=disk)
     append(directory, [b"first"])
-    directory.flusher.wait(directory.log.end, 10)
+    directory.flusher.wait(directory.log.end, HANG_S)
     return directory
 
 

@@ -5,8 +5,6 @@ import json
 import logging
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from litemq.storage.state import QueueKey
 from litemq.storage.state.database import StateDatabase
 from litemq.types import Record
 from support.filling_disk import FillingDisk
+from support.waiting import HANG_S, wait_until
 
 BY_HAND = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 BY_ITSELF = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=10)
@@ -33,15 +32,8 @@ def _send(store: DiskStore, count: int = 1, size: int = 10, queue: int = 0) -> i
     topic = store.create_topic("orders", 2)
     batch = bytearray(b"".join(encode_record(Record("orders", bytes(size))) for _ in range(count)))
     end = store.append(batch, topic.topic_id, queue).end
-    store.wait_confirmed(end, 10)
+    store.wait_confirmed(end, HANG_S)
     return end
-
-
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)
 
 
 def _rows(store: DiskStore) -> list[bytes]:
@@ -56,14 +48,14 @@ def test_a_checkpoint_and_the_state_follow_by_themselves(tmp_path: Path) -> None
         latest = CheckpointFile(READ_ONLY, tmp_path / "checkpoint").latest
         return latest is not None and min(latest.flushed, latest.queues_applied, latest.index_applied, latest.state_applied) >= end
 
-    _until(followed)
+    wait_until(followed)
     assert json.loads((tmp_path / "topics.json").read_text()) == {
         "version": 1,
         "broker": "broker-7",
         "topics": [{"topic_id": 16, "name": "orders", "queues": 2}],
     }
     store.delete_topic("orders")
-    _until(lambda: json.loads((tmp_path / "topics.json").read_text())["topics"] == [])
+    wait_until(lambda: json.loads((tmp_path / "topics.json").read_text())["topics"] == [])
     store.close()
 
 
@@ -76,7 +68,7 @@ def test_a_snapshot_comes_by_itself_when_the_log_has_grown(tmp_path: Path) -> No
         latest = CheckpointFile(READ_ONLY, tmp_path / "checkpoint").latest
         return latest is not None and latest.snapshot > 0
 
-    _until(has_one)
+    wait_until(has_one)
     store.abandon()
 
 
@@ -143,7 +135,7 @@ def test_level_memory_loses_at_most_what_was_not_flushed_and_nobody_saw_that(tmp
     appended = store.append(bytearray(encode_record(Record("orders", b"level 1"))), topic.topic_id, 0)  # acknowledged at once
     assert appended.queue_offsets.tolist() == [3]
     with pytest.raises(StoreFailedError):
-        store.wait_confirmed(appended.end, 10)
+        store.wait_confirmed(appended.end, HANG_S)
     assert store.confirm_offset == safe
     key = QueueKey(topic.topic_id, 0)
     assert store.read_queue(key, 3, 10) == b""
@@ -209,7 +201,7 @@ def test_retention_runs_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     store = DiskStore(tmp_path, config, SystemClock(), host="here")
     for _ in range(10):
         _send(store, 40, 1000)
-    _until(lambda: store.state.least.get(QueueKey(16, 0), 0) > 0)
+    wait_until(lambda: store.state.least.get(QueueKey(16, 0), 0) > 0)
     store.close()
 
 
@@ -218,14 +210,14 @@ def test_what_the_time_is_not_enough_for_is_written_later(tmp_path: Path) -> Non
     topic = store.create_topic("orders", 50)
     for queue in range(50):
         end = store.append(bytearray(encode_record(Record("orders", bytes([queue])))), topic.topic_id, queue).end
-    store.wait_confirmed(end, 10)
+    store.wait_confirmed(end, HANG_S)
     store.checkpoint(most_seconds=0)
     assert store._files.projections.queues_applied < end
     store.abandon()
     again = DiskStore(tmp_path, BY_HAND, FakeClock(), host="here")
     for queue in range(50):
         assert decode_record(again.read_queue(QueueKey(topic.topic_id, queue), 0, 1)).record.body == bytes([queue])
-    again.checkpoint()
+    again.checkpoint(most_seconds=HANG_S)
     assert again._files.projections.queues_applied >= end
     again.close()
 
@@ -257,7 +249,7 @@ def test_a_checkpoint_that_cannot_sync_ends_writing(tmp_path: Path, caplog: pyte
 
     store = DiskStore(tmp_path, BY_ITSELF, SystemClock(), disk=BrokenDisk(), host="here")
     with caplog.at_level(logging.WARNING):
-        _until(lambda: store._log.failure is not None)
+        wait_until(lambda: store._log.failure is not None)
         with pytest.raises(StoreFailedError, match="sync failed"):
             _send(store)
     store.close()
@@ -267,7 +259,7 @@ def test_cold_reads_do_not_run_on_the_event_loop(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(queues, "_KEPT", 0)  # what is in the files is not in memory
     store = DiskStore(tmp_path, BY_HAND, FakeClock(), host="here")
     _send(store, 5)
-    store.checkpoint()
+    store.checkpoint(most_seconds=HANG_S)
     threads: list[str] = []
     read_queue = store.read_queue
 

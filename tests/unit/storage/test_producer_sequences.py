@@ -17,6 +17,7 @@ from litemq.storage.state.database import StateDatabase
 from litemq.storage.store import Appended
 from litemq.storage.verify import verify_directory
 from litemq.types import Record
+from support.waiting import HANG_S
 
 BY_HAND = StoreConfig(segment_bytes=1 << 20, max_record_bytes=65536, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)
 HOUR_S = 3600
@@ -148,7 +149,7 @@ def test_what_was_never_safe_is_not_known_to_have_been_sent(tmp_path: Path) -> N
     disk.stuck = True
     lost = _send(store, 7, range(100, 150))
     with pytest.raises(StoreFailedError):
-        store.wait_confirmed(lost.end, 10)
+        store.wait_confirmed(lost.end, HANG_S)
     store.abandon()
     # The power goes, and with it what was not synced.
     segment = min((tmp_path / "one" / "commitlog").glob("0*"))

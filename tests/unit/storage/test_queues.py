@@ -11,6 +11,7 @@ from litemq.storage.files import DISK
 from litemq.storage.queue_files import QueueFiles
 from litemq.storage.queues import Queues
 from litemq.storage.state import QueueKey, State, TopicFacts
+from support.waiting import HANG_S
 
 
 def _entries(first: int, count: int) -> np.ndarray:
@@ -43,10 +44,10 @@ def test_the_latest_entries_are_read_from_memory(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(module, "_KEPT_OF_QUEUE", 10)
     queues, key, state = _queues(tmp_path)
     _grow(queues, key, state, 0, 8)
-    queues.write_behind(8 * 200, 10)
+    queues.write_behind(8 * 200, HANG_S)
     assert _in_memory(queues, key, 8) == [*range(8)]
     _grow(queues, key, state, 8, 8)
-    queues.write_behind(16 * 200, 10)
+    queues.write_behind(16 * 200, HANG_S)
     assert _in_memory(queues, key, 16) == [*range(6, 16)]
     _grow(queues, key, state, 16, 2)
     assert _in_memory(queues, key, 20) == [*range(6, 18)]
@@ -65,7 +66,7 @@ def test_what_was_written_longest_ago_is_forgotten_first(tmp_path: Path, monkeyp
     keys = [QueueKey(16, number) for number in range(4)]
     for key in keys:
         _grow(queues, key, state, 0, 4)
-        queues.write_behind(1 << 40, 10)
+        queues.write_behind(1 << 40, HANG_S)
     assert [_in_memory(queues, key, 4) for key in keys] == [[], [], [0, 1, 2, 3], [0, 1, 2, 3]]
 
 
@@ -76,9 +77,9 @@ def test_a_queue_ends_behind_what_is_confirmed(tmp_path: Path) -> None:
     ends = [int(entry["log_offset"]) + int(entry["size"]) for entry in _entries(0, 8)]
     assert [queues.end_below(key, end) for end in ends] == [*range(1, 9)]
     assert queues.end_below(key, ends[3] - 1) == 3
-    queues.write_behind(ends[4], 10)
+    queues.write_behind(ends[4], HANG_S)
     assert queues.end_below(key, ends[5]) == 6
-    queues.write_behind(ends[7], 10)
+    queues.write_behind(ends[7], HANG_S)
     assert queues.end_below(key, ends[7]) == 8
 
 
@@ -89,6 +90,6 @@ def test_what_somebody_reads_stays_as_it_is_while_more_comes(tmp_path: Path) -> 
         _grow(queues, key, state, first, 3)
         held.append((first, queues.read(key, max(0, first - 10), 13, 1 << 40)))
         if first % 90 == 0:
-            queues.write_behind((first + 1) * 200, 10)
+            queues.write_behind((first + 1) * 200, HANG_S)
     for first, entries in held:
         assert (entries["log_offset"] // 200).tolist() == list(range(max(0, first - 10), first + 3))

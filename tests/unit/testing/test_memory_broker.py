@@ -9,6 +9,7 @@ import pytest
 from litemq import AsyncClient, Client
 from litemq.errors import ConnectionLostError, TopicNotFoundError, UnsupportedFeatureError
 from litemq.testing import FakeClock, MemoryBroker
+from support.waiting import HANG_S, wait_until
 
 
 def test_clients_on_several_loops_and_threads_share_it() -> None:
@@ -60,7 +61,7 @@ def test_topics_that_are_created_by_nobody() -> None:
 
 
 def test_each_begins_empty_and_leaves_nothing_behind() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in range(3):
         with MemoryBroker() as broker:
             assert broker.start() is broker
@@ -71,13 +72,14 @@ def test_each_begins_empty_and_leaves_nothing_behind() -> None:
         broker.close()
         with pytest.raises(RuntimeError, match="with MemoryBroker"):
             broker.messages("orders")
-    assert threading.active_count() == before
+    wait_until(lambda: before.issuperset(threading.enumerate()))
 
 
 def test_a_client_that_outlives_it_is_told() -> None:
     with MemoryBroker() as broker:
-        mq = Client(broker.url, request_timeout_ms=100, shutdown_timeout_ms=100, retry_backoff_ms=5).open()
+        mq = Client(broker.url, retry_backoff_ms=5).open()
         mq.send("orders", b"x")
+    object.__setattr__(mq._wrapped.config, "request_timeout_ms", 100)  # not before: a busy broker may take longer
     with pytest.raises(ConnectionLostError):
         mq.admin.topics()
     mq.close()
@@ -86,13 +88,13 @@ def test_a_client_that_outlives_it_is_told() -> None:
 def test_a_loop_that_went_without_closing_has_its_messages_until_their_leases_end() -> None:
     async def leave_open(url: str) -> None:
         mq = await AsyncClient(url, fetch_wait_ms=50).open()
-        (message,) = await mq.receive("orders", group_id="g", lease=0.5)
+        (message,) = await mq.receive("orders", group_id="g", wait=HANG_S, lease=0.5)
         assert message.body == b"x"
 
     with MemoryBroker() as broker, Client(broker.url) as mq:
         mq.send("orders", b"x")
         asyncio.run(leave_open(broker.url))
-        (again,) = mq.receive("orders", group_id="g", wait=10)
+        (again,) = mq.receive("orders", group_id="g", wait=HANG_S)
         assert again.attempt == 2
 
 
