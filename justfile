@@ -46,11 +46,11 @@ timing *args:
 
 # When jobs run: 500 expressions, 1,000 times of each, against croniter and cronsim, across the clock changes of five zones
 cron-reference:
-    LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/broker/test_cron_schedule.py
+    LITEMQ_CRON_WHOLE=1 {{bin}}/pytest -n 2 -q tests/unit/schedules/test_cron.py
 
 # Two thousand histories of deliveries and groups
 histories:
-    HYPOTHESIS_PROFILE=deep {{bin}}/pytest -n 2 -q tests/unit/broker/test_delivery_machine.py tests/unit/broker/test_group_machine.py
+    HYPOTHESIS_PROFILE=deep {{bin}}/pytest -n 2 -q tests/unit/broker/delivery/test_delivery_machine.py tests/unit/broker/groups/test_group_machine.py
 
 # Flip each byte of a small store once: what is noticed, what is served, what is named
 flips:
@@ -101,7 +101,7 @@ sanitize *args:
     preload="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)"
     # Python keeps what it allocates until it ends: leaks are not looked for.
     LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$copy" \
-        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/test_key_index.py "$@"
+        {{bin}}/python -m pytest -q -p no:cacheprovider tests/unit/format tests/unit/net tests/unit/storage/index/test_key_index.py "$@"
 
 # A suite's published figures: just bench format --check
 bench suite="format" *args:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CLIENT = ROOT / "src" / "litemq" / "client"
-OUTPUT = CLIENT / "client.py"
+OUTPUT = CLIENT / "sync" / "client.py"
 
 HEAD = '''\
 """The client, synchronous: the same methods over an ``AsyncClient`` on a thread of its own.
@@ -32,38 +32,38 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
-from litemq.client.ack_policy import AckPolicy, Failure
 from litemq.client.admin import AsyncAdmin
-from litemq.client.app import SyncApp
-from litemq.client.archive_backend import ArchiveFact
 from litemq.client.async_client import AsyncClient
-from litemq.client.backend import BrokerFact, TopicFact, WhyFact
-from litemq.client.changed_letters import Transform
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
-from litemq.client.consumer import Consumer
-from litemq.client.dead_letter import DeadLetter
-from litemq.client.dead_letter_backend import RedriveProgress
-from litemq.client.dead_letters import DeadLetters, Reasons
-from litemq.client.error_groups import ErrorGroup
-from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.job import BackfillResult, ImportResult, Job, JobRun
-from litemq.client.job_import import NewJob
-from litemq.client.job_options import JobOptions
-from litemq.client.jobs import UNCHANGED, FoundJobs, Jobs
-from litemq.client.loop_thread import LoopThread
-from litemq.client.messages import Message, OutgoingMessage, SendReceipt
-from litemq.client.ordered import MAX_HELD
-from litemq.client.reader import Reader, Start
-from litemq.client.redrive import Redrive
-from litemq.client.retry_policy import RetryPolicy
-from litemq.client.scheduled_message import ScheduledMessage
-from litemq.client.serializers import Serializer
-from litemq.client.timer_backend import CancelOutcome
-from litemq.client.timers import Timers
-from litemq.client.transaction import OnError, Transaction, TransactionReceipt
-from litemq.client.transaction_backend import TransactionFact, TransactionState
-from litemq.client.transaction_listener import TransactionListener
-from litemq.client.transactions import Transactions
+from litemq.client.consuming.consumer import Consumer
+from litemq.client.consuming.ordered_consumer import MAX_HELD
+from litemq.client.consuming.reader import Reader, Start
+from litemq.client.dead_letters.dead_letter import DeadLetter
+from litemq.client.dead_letters.dead_letters import DeadLetters, Reasons
+from litemq.client.dead_letters.edited_redrive import Transform
+from litemq.client.dead_letters.error_groups import ErrorGroup
+from litemq.client.dead_letters.redrive import Redrive
+from litemq.client.engine.archives import ArchiveFact
+from litemq.client.engine.dead_letters import RedriveProgress
+from litemq.client.engine.engine import BrokerFact, TopicFact, WhyFact
+from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.job import BackfillResult, ImportResult, Job, JobRun
+from litemq.client.engine.job_options import JobOptions
+from litemq.client.engine.timers import CancelOutcome
+from litemq.client.engine.transactions import TransactionFact, TransactionState
+from litemq.client.handlers.app import SyncApp
+from litemq.client.jobs.bulk_import import NewJob
+from litemq.client.jobs.jobs import UNCHANGED, FoundJobs, Jobs
+from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.serializers import Serializer
+from litemq.client.settling.ack_policy import AckPolicy, Failure
+from litemq.client.settling.retry_policy import RetryPolicy
+from litemq.client.sync.loop_thread import LoopThread
+from litemq.client.timers.scheduled_message import ScheduledMessage
+from litemq.client.timers.timers import Timers
+from litemq.client.transactions.admin import Transactions
+from litemq.client.transactions.listener import TransactionListener
+from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt
 from litemq.errors import LiteMQError
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
@@ -225,16 +225,16 @@ class Source(NamedTuple):
 
 
 SOURCES = [
-    Source("messages.py", "Message"),
-    Source("consumer.py", "Consumer", ("feed.py:Feed",), ITERATION),
-    Source("reader.py", "Reader", ("feed.py:Feed",), ITERATION),
+    Source("messages/message.py", "Message"),
+    Source("consuming/consumer.py", "Consumer", ("consuming/feed.py:Feed",), ITERATION),
+    Source("consuming/reader.py", "Reader", ("consuming/feed.py:Feed",), ITERATION),
     Source("admin.py", "AsyncAdmin"),
-    Source("redrive.py", "Redrive"),
-    Source("dead_letters.py", "DeadLetters"),
-    Source("jobs.py", "Jobs"),
-    Source("timers.py", "Timers"),
-    Source("transaction.py", "Transaction", (), ENDING),
-    Source("transactions.py", "Transactions"),
+    Source("dead_letters/redrive.py", "Redrive"),
+    Source("dead_letters/dead_letters.py", "DeadLetters"),
+    Source("jobs/jobs.py", "Jobs"),
+    Source("timers/timers.py", "Timers"),
+    Source("transactions/transaction.py", "Transaction", (), ENDING),
+    Source("transactions/admin.py", "Transactions"),
     Source("async_client.py", "AsyncClient", (), OPENING, "SyncApp"),
 ]
 WRAPPED_RESULTS = (

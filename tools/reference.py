@@ -12,8 +12,8 @@ import typer
 
 from litemq import errors
 from litemq.cli.configuration.tables import TABLES
-from litemq.cli.exit_codes import EXIT_CODES, exit_code
 from litemq.cli.main import app
+from litemq.cli.rendering.exit_codes import EXIT_CODES, exit_code
 from litemq.errors import LiteMQError
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

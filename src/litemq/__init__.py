@@ -3,21 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from litemq.client.ack_policy import AckPolicy
     from litemq.client.async_client import AsyncClient
-    from litemq.client.client import Client
     from litemq.client.config import ClientConfig
-    from litemq.client.dead_letter import DeadLetter
-    from litemq.client.handler_breaker import FailureLimits
-    from litemq.client.messages import Message, OutgoingMessage, SendReceipt
-    from litemq.client.middleware import Middleware
-    from litemq.client.plugins import Plugin
-    from litemq.client.retry_policy import Retry, RetryPolicy
-    from litemq.client.scheduled_message import ScheduledMessage
-    from litemq.client.timer_backend import CancelOutcome, ScheduledState
-    from litemq.client.transaction import Transaction, TransactionReceipt
-    from litemq.client.transaction_backend import TransactionState
-    from litemq.client.transaction_listener import CheckedTransaction, Decision, PreparedMessage, TransactionListener
+    from litemq.client.dead_letters.dead_letter import DeadLetter
+    from litemq.client.engine.timers import CancelOutcome, ScheduledState
+    from litemq.client.engine.transactions import TransactionState
+    from litemq.client.extensions.middleware import Middleware
+    from litemq.client.extensions.plugins import Plugin
+    from litemq.client.handlers.breaker import FailureLimits
+    from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+    from litemq.client.settling.ack_policy import AckPolicy
+    from litemq.client.settling.retry_policy import Retry, RetryPolicy
+    from litemq.client.sync.client import Client
+    from litemq.client.timers.scheduled_message import ScheduledMessage
+    from litemq.client.transactions.listener import CheckedTransaction, Decision, PreparedMessage, TransactionListener
+    from litemq.client.transactions.transaction import Transaction, TransactionReceipt
     from litemq.errors import LiteMQError
     from litemq.types import DeadReason
 
@@ -54,31 +54,31 @@ __all__ = [
 
 # Imported when they are first used: whoever wants an error class, the version or the plugin for pytest does not pay for a client.
 _PLACES = {
-    "AckPolicy": "litemq.client.ack_policy",
+    "AckPolicy": "litemq.client.settling.ack_policy",
     "AsyncClient": "litemq.client.async_client",
-    "CancelOutcome": "litemq.client.timer_backend",
-    "Client": "litemq.client.client",
+    "CancelOutcome": "litemq.client.engine.timers",
+    "Client": "litemq.client.sync.client",
     "ClientConfig": "litemq.client.config",
-    "FailureLimits": "litemq.client.handler_breaker",
-    "DeadLetter": "litemq.client.dead_letter",
+    "FailureLimits": "litemq.client.handlers.breaker",
+    "DeadLetter": "litemq.client.dead_letters.dead_letter",
     "DeadReason": "litemq.types",
     "LiteMQError": "litemq.errors",
-    "Message": "litemq.client.messages",
-    "Middleware": "litemq.client.middleware",
-    "OutgoingMessage": "litemq.client.messages",
-    "Plugin": "litemq.client.plugins",
-    "Retry": "litemq.client.retry_policy",
-    "RetryPolicy": "litemq.client.retry_policy",
-    "ScheduledMessage": "litemq.client.scheduled_message",
-    "ScheduledState": "litemq.client.timer_backend",
-    "SendReceipt": "litemq.client.messages",
-    "CheckedTransaction": "litemq.client.transaction_listener",
-    "Decision": "litemq.client.transaction_listener",
-    "PreparedMessage": "litemq.client.transaction_listener",
-    "Transaction": "litemq.client.transaction",
-    "TransactionListener": "litemq.client.transaction_listener",
-    "TransactionReceipt": "litemq.client.transaction",
-    "TransactionState": "litemq.client.transaction_backend",
+    "Message": "litemq.client.messages.message",
+    "Middleware": "litemq.client.extensions.middleware",
+    "OutgoingMessage": "litemq.client.messages.message",
+    "Plugin": "litemq.client.extensions.plugins",
+    "Retry": "litemq.client.settling.retry_policy",
+    "RetryPolicy": "litemq.client.settling.retry_policy",
+    "ScheduledMessage": "litemq.client.timers.scheduled_message",
+    "ScheduledState": "litemq.client.engine.timers",
+    "SendReceipt": "litemq.client.messages.message",
+    "CheckedTransaction": "litemq.client.transactions.listener",
+    "Decision": "litemq.client.transactions.listener",
+    "PreparedMessage": "litemq.client.transactions.listener",
+    "Transaction": "litemq.client.transactions.transaction",
+    "TransactionListener": "litemq.client.transactions.listener",
+    "TransactionReceipt": "litemq.client.transactions.transaction",
+    "TransactionState": "litemq.client.engine.transactions",
 }
 
 

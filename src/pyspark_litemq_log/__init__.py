@@ -1,5 +1,5 @@
 """Where Spark looks for ``format("litemq-log")``: nothing has to be registered."""
 
-from litemq.spark.log_source import LogSource as DefaultSource
+from litemq.spark.log.source import LogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

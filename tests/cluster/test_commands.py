@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
 from support.commands import environment_of_commands, litemq, up
 
 

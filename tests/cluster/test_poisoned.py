@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.dead_letter import DeadLetter
+from litemq.client.dead_letters.dead_letter import DeadLetter
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 from support import poisoned_worker

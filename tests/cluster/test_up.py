@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_IN_USE, EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
 from support.commands import Running, free_ports, litemq, running, up, up_environment
 from support.waiting import HANG_S, wait_until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from litemq.client.loop_thread import LoopThread
+from litemq.client.sync.loop_thread import LoopThread
 from support.engines import ENGINES, PROCESSES, Engine, EngineKind, new_topic
 from support.waiting import HANG_S
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from litemq import AsyncClient, OutgoingMessage
-from litemq.client.consumer import Consumer
+from litemq.client.consuming.consumer import Consumer
 from litemq.errors import InvalidArgumentError
 from support.engines import Engine
 from support.waiting import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from litemq import AsyncClient, OutgoingMessage
-from litemq.client.retry_policy import RetryPolicy
+from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.errors import InvalidArgumentError, StoreLockedError
 from support.engines import Engine
 from support.waiting import HANG_S

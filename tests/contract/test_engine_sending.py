@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from litemq import Message, OutgoingMessage, SendReceipt
-from litemq.client.serializers import Json, Model, MsgPack
+from litemq.client.messages.serializers import Json, Model, MsgPack
 from litemq.errors import BufferFullError, InvalidArgumentError, LiteMQError, SerializationError
 from support.engines import Engine, read_all, read_until
 

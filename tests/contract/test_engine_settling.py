@@ -9,7 +9,7 @@ import pytest
 
 from litemq import AckPolicy, AsyncClient, Message, OutgoingMessage, Retry, RetryPolicy
 from litemq.client.config import ConsumeMode
-from litemq.client.consumer import Consumer
+from litemq.client.consuming.consumer import Consumer
 from litemq.errors import AlreadySettledError, InvalidArgumentError, SerializationError, UnsupportedFeatureError
 from support.engines import Engine
 from support.waiting import HANG_S

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from litemq import OutgoingMessage
-from litemq.client.archive_backend import ArchivedQueue
-from litemq.client.topic_settings import TopicSettings
+from litemq.client.engine.archives import ArchivedQueue
+from litemq.client.engine.topics import TopicSettings
 from litemq.errors import InvalidArgumentError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.types import is_system_name
 from support.engines import Engine, read_all

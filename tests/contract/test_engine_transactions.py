@@ -177,7 +177,7 @@ async def test_what_nobody_decides_is_a_dead_letter(engine: Engine, topic: str) 
 
 @capability("Transactions survive lost connections: each is seen once, or not at all")
 async def test_connections_that_are_cut(engine: Engine, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("litemq.client.transaction._ROLLBACK_WITHIN_S", HANG_S)
+    monkeypatch.setattr("litemq.client.transactions.transaction._ROLLBACK_WITHIN_S", HANG_S)
     async with engine.client() as mq:
         await mq.admin.create_topic(topic)
         committed: list[bytes] = []

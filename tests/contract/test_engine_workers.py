@@ -103,7 +103,7 @@ DRAINING = capability("Workers: the first signal drains, and what does not finis
 @DRAINING
 @modes()
 async def test_draining(engine: Engine, topic: str, mode: ConsumeMode, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "litemq.client.worker")
+    caplog.set_level(logging.INFO, "litemq.client.handlers.worker")
     async with engine.client() as mq:
         begun: list[int] = []
         done: list[int] = []

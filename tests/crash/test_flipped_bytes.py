@@ -13,8 +13,8 @@ from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
 from litemq.format.record import decode_record, encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import QueueKey
-from litemq.storage.verify import verify_directory
 from litemq.types import Record
 
 # Index files of one block each, so that some are sealed; a small segment, so that there are several.

@@ -7,7 +7,7 @@ from litemq.clock import FakeClock
 from litemq.format.record import decode_record, encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files import Disk
+from litemq.storage.files.disk import Disk
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after

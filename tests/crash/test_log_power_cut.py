@@ -7,7 +7,7 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError
 from litemq.storage.config import StoreConfig
-from litemq.storage.log_directory import LogDirectory
+from litemq.storage.log.log_directory import LogDirectory
 from support.logs import append, read_all
 from support.power_cut import RecordingDisk, states_after
 

@@ -9,10 +9,10 @@ import numpy as np
 from litemq.clock import FakeClock
 from litemq.format.record import decode_record
 from litemq.proto.control_pb2 import Control, TransactionsDecided
+from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files import Disk
-from litemq.storage.half_batches import rollbacks_of
+from litemq.storage.files.disk import Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.state.outcomes import Outcome
 from support.power_cut import RecordingDisk, states_after

@@ -12,7 +12,7 @@ from litemq.format.record import decode_record, encode_record
 from litemq.proto.control_pb2 import Row
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files import DISK, Disk
+from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.state.database import StateDatabase
 from litemq.types import Record

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
-from litemq.broker.timer_lookup import FoundTimer, TimerLookup, TimerName
+from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.clock import FakeClock
 from litemq.format.record import decode_record, encode_record
 from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files import Disk
+from litemq.storage.files.disk import Disk
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.storage.timers.bucket_files import BucketFiles
-from litemq.storage.timers.held import ending_of
+from litemq.storage.timers.timer_store import ending_of
 from litemq.types import Record, RecordKind
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from litemq.storage import disk_store
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.timer_store import HeldTimers
 from support.year import SimulatedYear
 
 TIMERS: Final = int(os.environ.get("LITEMQ_YEAR_TIMERS", "500"))

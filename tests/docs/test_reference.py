@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from litemq import errors
-from litemq.cli.exit_codes import EXIT_CODES
 from litemq.cli.main import app
+from litemq.cli.rendering.exit_codes import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
 

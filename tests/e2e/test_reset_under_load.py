@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from litemq import AsyncClient
-from litemq.client.consumer import Consumer
+from litemq.client.consuming.consumer import Consumer
 from support.commands import litemq, up
 from support.waiting import HANG_S, eventually
 

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from litemq import AsyncClient, OutgoingMessage
-from litemq.client.cold import Wanted
-from litemq.client.loop_thread import LoopThread
-from litemq.client.selection import EVERYTHING
+from litemq.client.consuming.archive_reading import Wanted
+from litemq.client.engine.selection import EVERYTHING
+from litemq.client.sync.loop_thread import LoopThread
 from litemq.format.messages import MessageFields
-from litemq.spark.cold import TableArchive
+from litemq.spark.archive_reader import TableArchive
 from litemq.spark.pipelines.archive import Archive
 from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.tables.opening import open_table

@@ -8,8 +8,8 @@ import pytest
 
 import litemq
 from litemq.errors import DataLossError, NoRouteError
+from litemq.spark.brokers import QueueBounds
 from litemq.spark.fetch import BrokerLinks, QueueSpan, decode, links_to
-from litemq.spark.links import QueueBounds
 from litemq.spark.schema import MESSAGE_SCHEMA
 from support.servers import Servers
 

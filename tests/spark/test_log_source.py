@@ -10,7 +10,7 @@ from pyspark.sql.functions import col
 
 import litemq
 from litemq.spark.schema import MESSAGE_SCHEMA
-from litemq.storage.export_v1 import export_messages
+from litemq.storage.offline.export_v1 import export_messages
 from litemq.types import Record
 from support.servers import Servers
 from support.stores import open_store, send

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import litemq
-from litemq.client.routing import queue_of_key
+from litemq.client.engine.routes import queue_of_key
 from support.servers import Servers
 from support.topic_rows import rows_of
 

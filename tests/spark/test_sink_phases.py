@@ -11,9 +11,9 @@ import pytest
 import litemq
 from litemq.errors import ConnectionLostError, LiteMQError, NoRouteError
 from litemq.proto.wire_pb2 import Attempt, DescribeSinkRequest, Opcode, SinkAnswer, Winner
-from litemq.spark.links import Links
-from litemq.spark.sink_commit import abort, commit, decided_plans
-from litemq.spark.task_write import write_rows
+from litemq.spark.brokers import Links
+from litemq.spark.write.commit import abort, commit, decided_plans
+from litemq.spark.write.task_writer import write_rows
 from support.processes import ServerProcess
 from support.topic_rows import rows_of
 

@@ -9,8 +9,8 @@ import pytest
 
 import litemq
 from litemq.errors import CheckpointMismatchError, DataLossError, TopicNotFoundError
-from litemq.spark.read_options import parse_read_options
-from litemq.spark.stream import StreamReader
+from litemq.spark.read.options import parse_read_options
+from litemq.spark.read.stream import StreamReader
 from support.servers import Servers
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from litemq.broker.config import BrokerLimits
-from litemq.broker.core import Broker
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record, encode_record

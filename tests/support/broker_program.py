@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 from unittest.mock import patch
 from weakref import WeakSet
 
-from litemq.broker.config import BrokerLimits
+from litemq.broker.limits import BrokerLimits
 from litemq.errors import ConnectionLostError
 from litemq.net.event_loop import run
 from litemq.net.server import FrameServer

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from litemq.broker.config import BrokerLimits
-from litemq.broker.core import Broker
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
 from litemq.clock import Clock, FakeClock
 from litemq.format.record import RecordTemplate
 from litemq.net.asking import Answer

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from litemq.broker.caller import Caller
-from litemq.broker.config import BrokerLimits
-from litemq.broker.core import Broker
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.caller import Caller
 from litemq.client.async_client import AsyncClient
 from litemq.client.cluster import ClusterEngine
 from litemq.clock import SystemClock

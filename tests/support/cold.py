@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from litemq import AsyncClient
-from litemq.client import cold, consumer
-from litemq.format.arrow import decode_batches
+from litemq.client.consuming import archive_reading as cold
+from litemq.client.consuming import consumer
+from litemq.format.arrow.batches import decode_batches
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.messages import MessageFields, decode_messages
 from litemq.server import broker
@@ -41,7 +42,7 @@ PATIENT: dict[str, Any] = {
 
 def can_read_archives(monkeypatch: pytest.MonkeyPatch, *, installed: bool = True) -> None:
     """The entry point as the installed package has it, whatever the one here was installed from."""
-    entry = EntryPoint("table", "litemq.spark.cold:TableArchive", "litemq.archives")
+    entry = EntryPoint("table", "litemq.spark.archive_reader:TableArchive", "litemq.archives")
     monkeypatch.setattr(cold, "entry_points", lambda **_: [entry] if installed else [])
 
 

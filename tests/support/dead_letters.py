@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from litemq.broker.fingerprint import fingerprint_of
+from litemq.broker.dead_letters.fingerprint import fingerprint_of
 from litemq.format.dead_letters import Story, dead_topic, encode_dead_letter
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed, Store

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from litemq.errors import DiskFullError
-from litemq.storage.files import Disk, OpenFile
+from litemq.storage.files.disk import Disk, OpenFile
 
 
 class FillingDisk(Disk):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from litemq.broker.alarms import Alarms
-from litemq.broker.cron import Cron
-from litemq.broker.job_changes import JobChanges, PutHow
+from litemq.broker.jobs.changes import JobChanges, PutHow
+from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.runtime.alarms import Alarms
 from litemq.clock import Clock
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record
@@ -17,7 +17,7 @@ from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.files import DISK, Disk
+from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey
 from litemq.types import StoredRecord

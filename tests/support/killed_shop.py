@@ -16,7 +16,7 @@ def main(folder: str, step: str, first: int, count: int) -> None:
     import shop  # type: ignore[import-not-found]
 
     import litemq
-    from litemq.client.transaction import Transaction
+    from litemq.client.transactions.transaction import Transaction
 
     is_last = False
     executed: list[str] = []

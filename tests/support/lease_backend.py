@@ -5,9 +5,9 @@
 import asyncio
 from collections import deque
 
-from litemq.client.ack_policy import Handling
-from litemq.client.backend import Granted, LeaseTerms
-from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
+from litemq.client.engine.engine import Granted, LeaseTerms
+from litemq.client.settling.ack_policy import Handling
+from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.errors import LiteMQError
 from litemq.format.record import encode_record
 from litemq.types import Record, RecordKind, Stamp

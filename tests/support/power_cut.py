@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from litemq.storage.files import Disk, OpenFile
+from litemq.storage.files.disk import Disk, OpenFile
 
 SECTOR = 512
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from litemq.storage.files import Disk, OpenFile
+from litemq.storage.files.disk import Disk, OpenFile
 
 
 class QuickDisk(Disk):

@@ -8,7 +8,7 @@ import numpy as np
 
 from litemq.clock import FakeClock
 from litemq.format.record import encode_record
-from litemq.format.record_v1 import decode_record_v1
+from litemq.format.v1.record import decode_record_v1
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.types import Record, StoredRecord

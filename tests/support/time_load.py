@@ -11,8 +11,8 @@ from random import Random
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.messages import Message, SendReceipt
-from litemq.client.timer_backend import CancelOutcome
+from litemq.client.engine.timers import CancelOutcome
+from litemq.client.messages.message import Message, SendReceipt
 from litemq.errors import LiteMQError, SendOutcomeUnknownError, TimerEndedError, TimerNotFoundError
 from support.history import Outcome
 from support.time_history import Delivered, Fate, TimeHistory, TimerStory

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.transaction_listener import CheckedTransaction, Decision, TransactionListener
+from litemq.client.transactions.listener import CheckedTransaction, Decision, TransactionListener
 from litemq.errors import LiteMQError
 from support.time_history import TimeHistory, TransactionStory
 from support.time_load import messages_of, now_ms

@@ -16,11 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar, Final
 
-from litemq.broker.alarms import Alarms
-from litemq.broker.time import BrokerTime
-from litemq.broker.timer_changes import Found, TimerChanges, TimerTurn
-from litemq.broker.timer_lookup import TimerName, TimerState
-from litemq.broker.timers import Timers
+from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
+from litemq.broker.timers.firing import Timers
+from litemq.broker.timers.lookup import TimerName, TimerState
 from litemq.clock import FakeClock
 from litemq.format.record import decode_record, encode_record
 from litemq.format.timer_batches import BATCH_ID
@@ -28,7 +28,7 @@ from litemq.proto.control_pb2 import Control, TimerBatchCancelled
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
-from litemq.storage.state.facts import TIMER_TOPIC_ID
+from litemq.storage.state.topics import TIMER_TOPIC_ID
 from litemq.types import Record
 from support.quick_disk import QuickDisk
 

@@ -18,7 +18,7 @@ from litemq.bench.clusters import running_cluster
 from litemq.bench.filters import fill_for_filter, measure_filter
 from litemq.bench.members import GroupAtWork
 from litemq.bench.suite import Figure, at_least, at_most
-from litemq.client.messages import Message, OutgoingMessage
+from litemq.client.messages.message import Message, OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 

@@ -83,7 +83,7 @@ class _Data:
 def figures(scale: float) -> list[Figure]:
     """The figures, each with the goal that it was designed for."""
     try:
-        from litemq.format.arrow import decode_batches
+        from litemq.format.arrow.batches import decode_batches
     except MissingExtraError as error:
         raise MissingExtraError("litemq bench suite format", error.extra) from None
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from litemq.bench.store_at_scale import Backlog, Width, time_to_restart
 from litemq.bench.suite import Figure, at_least, at_most
-from litemq.broker.core import Broker
+from litemq.broker.broker import Broker
 from litemq.clock import SystemClock
 from litemq.format.record import RecordTemplate
 from litemq.net.event_loop import run as run_on_loop
 from litemq.proto.wire_pb2 import Opcode, SendRequest
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.rebuild import rebuild_directory
+from litemq.storage.offline.rebuild import rebuild_directory
 from litemq.testing.local_channel import LocalChannel
 
 __all__ = ["figures"]

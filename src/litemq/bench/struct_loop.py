@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
 from litemq.format.record import FIXED_BYTES, MAGIC
-from litemq.spark.log_options import LogOptions
-from litemq.spark.log_parts import plan_parts
+from litemq.spark.log.options import LogOptions
+from litemq.spark.log.planning import plan_parts
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.spark_types import spark_schema
 

@@ -21,10 +21,10 @@ from litemq.bench.scratch import scratch_folder
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
 from litemq.cli import bench_load
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, write_value
 from litemq.errors import DiskFullError
 from litemq.storage.config import StoreConfig
-from litemq.storage.files import DISK
+from litemq.storage.files.disk import DISK
 
 __all__ = ["app"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from litemq.cli.configuration.flags import with_settings
 from litemq.cli.configuration.resolve import Chosen
 from litemq.cli.configuration.tables import BROKER
-from litemq.cli.logs import Level
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
-from litemq.cli.servers import serve_broker
+from litemq.cli.processes.servers import serve_broker
+from litemq.cli.rendering.logs import Level
 
 __all__ = ["app"]
 

@@ -13,7 +13,7 @@ import typer
 from litemq.cli.configuration.resolve import Chosen, build, resolve
 from litemq.cli.configuration.tables import TABLES
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, plain, write_table, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_table, write_value
 
 __all__ = ["app"]
 

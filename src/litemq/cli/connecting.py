@@ -62,7 +62,7 @@ def _check_anybody_listens(url: str) -> None:
     """A client would try again for a while, as it should; somebody who types wants to know at once."""
     if not url.startswith("litemq://"):
         return
-    from litemq.client.url import parse_addresses
+    from litemq.client.addresses import parse_addresses
 
     refused = []
     for host, port in parse_addresses(url):

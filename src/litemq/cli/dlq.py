@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
-from litemq.cli.redriving import follow, show_progress
-from litemq.cli.showing import as_value, time_of
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
+from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
+from litemq.cli.rendering.redrives import follow, show_progress
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.dead_letter import DeadLetter
-    from litemq.client.error_groups import ErrorGroup
+    from litemq.client.dead_letters.dead_letter import DeadLetter
+    from litemq.client.dead_letters.error_groups import ErrorGroup
 
 __all__ = ["app"]
 

@@ -10,12 +10,12 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, write_rows, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
+    from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 
 __all__ = ["app"]
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
-from litemq.cli.exit_codes import EXIT_FAILED
-from litemq.cli.job_showing import job_row, run_row, show_job, stand
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
-from litemq.cli.output import Format, OutputFormat, write_rows, write_value
-from litemq.client.job_options import CatchUpRule, OverlapRule
+from litemq.cli.rendering.exit_codes import EXIT_FAILED
+from litemq.cli.rendering.jobs import job_row, run_row, show_job, stand
+from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
+from litemq.client.engine.job_options import CatchUpRule, OverlapRule
 from litemq.types import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from litemq import AsyncClient
-    from litemq.client.job import BackfillResult, ImportResult, Job, JobRun
+    from litemq.client.engine.job import BackfillResult, ImportResult, Job, JobRun
 
 __all__ = ["app"]
 
@@ -270,7 +270,7 @@ def next_(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Print the next times of an expression, in its time zone and in UTC. No broker is asked."""
-    from litemq.cli.job_showing import next_times
+    from litemq.cli.rendering.jobs import next_times
 
     rows = next_times(expression, timezone, most, None if after is None else moment(after, "--after"))
     write_rows(rows, ["time", "utc"], output, none="It never runs.")

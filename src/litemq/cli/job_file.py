@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
-from litemq.client.job import ImportResult
-from litemq.client.job_import import NewJob
+from litemq.client.engine.job import ImportResult
+from litemq.client.jobs.bulk_import import NewJob
 
 __all__ = ["JobFile"]
 

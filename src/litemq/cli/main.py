@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from litemq import __version__
-from litemq.cli.exit_codes import EXIT_FAILED, exit_code
 from litemq.cli.nouns import Nouns
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
 from litemq.errors import LiteMQError
 
 __all__ = ["app", "run"]

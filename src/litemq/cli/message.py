@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
-from litemq.cli.exit_codes import EXIT_NOT_FOUND
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
-from litemq.cli.output import Format, OutputFormat, plain, write_value
-from litemq.cli.showing import as_value, receipt_as_value, write_message
+from litemq.cli.rendering.exit_codes import EXIT_NOT_FOUND
+from litemq.cli.rendering.messages import as_value, receipt_as_value, write_message
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
 from litemq.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, SendReceipt
-    from litemq.client.backend import WhyFact
-    from litemq.client.reader import Start
+    from litemq.client.consuming.reader import Start
+    from litemq.client.engine.engine import WhyFact
 
 __all__ = ["app"]
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from litemq.cli.logs import Level
+from litemq.cli.rendering.logs import Level
 
 __all__ = ["LogLevel", "named_values"]
 

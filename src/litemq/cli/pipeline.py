@@ -15,10 +15,10 @@ import typer
 from litemq.cli.configuration.flags import with_settings
 from litemq.cli.configuration.resolve import Chosen, build
 from litemq.cli.configuration.tables import ARCHIVE
-from litemq.cli.logs import Level, log_to_stderr
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
-from litemq.cli.output import Format, OutputFormat, plain, write_table, write_value
+from litemq.cli.rendering.logs import Level, log_to_stderr
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_table, write_value
 from litemq.errors import MissingExtraError, UnsupportedFeatureError
 
 if TYPE_CHECKING:

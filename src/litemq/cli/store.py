@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, plain, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_value
 from litemq.clock import SystemClock
 from litemq.errors import CorruptStoreError
 from litemq.storage.config import StoreConfig
-from litemq.storage.directory_reader import check_data_directory
-from litemq.storage.export_v1 import export_messages
-from litemq.storage.import_v1 import import_messages
-from litemq.storage.inspect import Inspected, inspect_file
-from litemq.storage.rebuild import rebuild_directory
-from litemq.storage.verify import verify_directory
+from litemq.storage.offline.directory_reader import check_data_directory
+from litemq.storage.offline.export_v1 import export_messages
+from litemq.storage.offline.import_v1 import import_messages
+from litemq.storage.offline.inspect import Inspected, inspect_file
+from litemq.storage.offline.rebuild import rebuild_directory
+from litemq.storage.offline.verify import verify_directory
 
 __all__ = ["app"]
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
-from litemq.cli.showing import as_value, time_of
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
+from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from litemq import AsyncClient
-    from litemq.client.scheduled_message import ScheduledMessage
-    from litemq.client.timer_backend import CancelOutcome
+    from litemq.client.engine.timers import CancelOutcome
+    from litemq.client.timers.scheduled_message import ScheduledMessage
 
 __all__ = ["app"]
 

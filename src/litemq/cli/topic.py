@@ -10,13 +10,13 @@ import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, write_rows, write_value
+from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
 from litemq.types import ArchivedChoice, Priorities, WhenFull
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.client.archive_backend import ArchiveFact
-    from litemq.client.backend import TopicFact
+    from litemq.client.engine.archives import ArchiveFact
+    from litemq.client.engine.engine import TopicFact
 
 __all__ = ["app"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from litemq.cli.connecting import ClientFile, Url, with_client
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
 from litemq.cli.nouns import new_noun
-from litemq.cli.output import Format, OutputFormat, plain, write_rows, write_value
-from litemq.cli.showing import as_value, time_of
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
+from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
 
 if TYPE_CHECKING:
     from litemq import AsyncClient, Message, TransactionState
-    from litemq.client.transaction_backend import TransactionFact
+    from litemq.client.engine.transactions import TransactionFact
 
 __all__ = ["app"]
 

@@ -10,12 +10,12 @@ from typing import Annotated, Final
 import typer
 
 from litemq.cli.configuration.kinds import seconds_of
-from litemq.cli.logs import Level
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
-from litemq.cli.supervision import Child, supervise
+from litemq.cli.processes.supervision import Child, supervise
+from litemq.cli.rendering.logs import Level
 from litemq.errors import AddressInUseError, StoreLockedError
-from litemq.storage.lock import DirectoryLock
+from litemq.storage.files.lock import DirectoryLock
 
 __all__ = ["app"]
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from litemq.cli.configuration.kinds import seconds_of
-from litemq.cli.logs import Level, log_to_stderr
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
-from litemq.cli.worker_pool import WorkerPool, WorkerSettings
+from litemq.cli.processes.worker_pool import WorkerPool, WorkerSettings
+from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.errors import InvalidArgumentError
 
 __all__ = ["app"]

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from litemq.client.archive_backend import ArchivedQueue, ArchiveFact
-from litemq.client.backend import Backend, BrokerFact, TopicFact, WhyFact
 from litemq.client.config import ClientConfig
-from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.messages import Message
-from litemq.client.queue_reader import QueueReader
-from litemq.client.serializers import Serializers
+from litemq.client.consuming.queue_reader import QueueReader
+from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
+from litemq.client.engine.engine import Backend, BrokerFact, TopicFact, WhyFact
+from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.topics import CheckSettings, changes_from, settings_from
+from litemq.client.messages.message import Message
+from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
-from litemq.client.topic_settings import CheckSettings, changes_from, settings_from
 from litemq.errors import InvalidArgumentError
 from litemq.types import ArchivedChoice, Priorities, WhenFull, check_name, check_readable
 

@@ -9,12 +9,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypedDict
 
-from litemq.client.ack_batch import ack_batch
-from litemq.client.ack_policy import AckPolicy, Handling
+from litemq.client.addresses import find_engine
 from litemq.client.admin import AsyncAdmin
-from litemq.client.app import AsyncApp
-from litemq.client.backend import Backend, LeaseTerms
-from litemq.client.broadcast import BroadcastConsumer
 from litemq.client.config import (
     AssignmentChoice,
     ClientConfig,
@@ -25,30 +21,34 @@ from litemq.client.config import (
     QueueChoice,
     durability_level,
 )
-from litemq.client.consumer import Consumer
-from litemq.client.dead_letters import DeadLetters
-from litemq.client.feed import Feed
-from litemq.client.half_messages import HalfMessages
-from litemq.client.jobs import Jobs
-from litemq.client.lease import lease_terms
-from litemq.client.lease_consumer import LeaseConsumer
-from litemq.client.leases import Leases
-from litemq.client.messages import Message, OutgoingMessage, SendReceipt
-from litemq.client.middleware import Middleware, Publish, around_sending
-from litemq.client.ordered import MAX_HELD, OrderedConsumer
-from litemq.client.reader import Reader, Start
-from litemq.client.receiver import Receiver
-from litemq.client.retry_policy import RetryPolicy
-from litemq.client.selection import Selection, selection_of
-from litemq.client.serializers import Serializer, Serializers
-from litemq.client.subscription import Subscription
-from litemq.client.terms import PLAIN, Terms, in_batch, terms_of
-from litemq.client.timers import Timers
+from litemq.client.consuming.ack_batch import ack_batch
+from litemq.client.consuming.broadcast_consumer import BroadcastConsumer
+from litemq.client.consuming.consumer import Consumer
+from litemq.client.consuming.feed import Feed
+from litemq.client.consuming.lease_consumer import LeaseConsumer
+from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedConsumer
+from litemq.client.consuming.reader import Reader, Start
+from litemq.client.dead_letters.dead_letters import DeadLetters
+from litemq.client.engine.engine import Backend, LeaseTerms
+from litemq.client.engine.selection import Selection, selection_of
+from litemq.client.extensions.middleware import Middleware, Publish, around_sending
+from litemq.client.handlers.app import AsyncApp
+from litemq.client.handlers.subscription import Subscription
+from litemq.client.jobs.jobs import Jobs
+from litemq.client.leases.lease import lease_terms
+from litemq.client.leases.leases import Leases
+from litemq.client.leases.receiver import Receiver
+from litemq.client.messages.delivery_options import PLAIN, Terms, in_batch, terms_of
+from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.serializers import Serializer, Serializers
+from litemq.client.settling.ack_policy import AckPolicy, Handling
+from litemq.client.settling.retry_policy import RetryPolicy
+from litemq.client.timers.timers import Timers
 from litemq.client.times import seconds
-from litemq.client.transaction import OnError, Transaction, TransactionReceipt, check_properties
-from litemq.client.transaction_listener import Answering, Decision, PreparedMessage, TransactionListener, decided
-from litemq.client.transactions import Transactions
-from litemq.client.url import find_engine
+from litemq.client.transactions.admin import Transactions
+from litemq.client.transactions.half_messages import HalfMessages
+from litemq.client.transactions.listener import Answering, Decision, PreparedMessage, TransactionListener, decided
+from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt, check_properties
 from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.format.compression import compress
 from litemq.types import BodyCodec, Durability, check_name, check_readable

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format import native
-from litemq.format.alike import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
 from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word, sizes_between
 from litemq.format.crc import crc32c_of_records, crc32c_of_rows, crc32c_of_strings
 from litemq.format.header import faulty_headers
@@ -34,7 +33,18 @@ from litemq.format.record import (
     decode_record,
 )
 from litemq.format.scan import ScanStop, scan
-from litemq.format.strings import ListColumn, StringLists, Strings, all_alike, all_utf8, maybe_repeated_names, nonascii, rows_at, spread
+from litemq.format.string_lists import (
+    ListColumn,
+    StringLists,
+    Strings,
+    all_alike,
+    all_utf8,
+    maybe_repeated_names,
+    nonascii,
+    rows_at,
+    spread,
+)
+from litemq.format.uniform_check import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
 
 __all__ = ["are_of_topic", "check_batch", "count_intact", "explain", "find_faults", "tag_hashes"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from litemq.format import native
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c, crc32c_of_strings
-from litemq.format.strings import Strings, all_alike
+from litemq.format.string_lists import Strings, all_alike
 
 __all__ = ["KeyHashes", "hash_key", "hash_keys"]
 

@@ -17,7 +17,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.format import native
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
 from litemq.format.record import BLANK_MAGIC, FIXED_BYTES, MAGIC, Buffer, check_buffer
-from litemq.format.record_v1 import MAGIC_V1, MIN_BYTES_V1
+from litemq.format.v1.record import MAGIC_V1, MIN_BYTES_V1
 
 __all__ = ["Scan", "ScanStop", "Version", "scan", "scan_lanes"]
 

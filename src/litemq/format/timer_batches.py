@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from litemq.errors import RecordFormatError
 from litemq.format.record import Buffer
-from litemq.format.view import RecordView
+from litemq.format.record_view import RecordView
 
 __all__ = ["BATCH_ID", "MAX_BATCH_ID_BYTES", "TimerBatch", "batch_of"]
 

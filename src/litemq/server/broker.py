@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from litemq import __version__
-from litemq.broker.config import BrokerLimits
-from litemq.broker.core import Broker
-from litemq.broker.time import BrokerTime
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.broker_clock import BrokerTime
 from litemq.clock import SystemClock
 from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from litemq.errors import InvalidArgumentError
-from litemq.format.arrow import SCHEMA
+from litemq.format.arrow.batches import SCHEMA
 
 __all__ = ["BROKER", "MESSAGE_SCHEMA", "chosen_schema"]
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from litemq.spark.brokers import Links, QueueBounds
 from litemq.spark.fetch import QueueSpan, links_to
-from litemq.spark.links import Links, QueueBounds
-from litemq.spark.planning import bounded, chosen_places, chosen_queues, edge, packed
-from litemq.spark.pushdown import Narrowed, PushFilters
-from litemq.spark.read_options import ReadOptions, parse_read_options
-from litemq.spark.rows import RowsWanted, rows_of
-from litemq.spark.sampling import RowSizes
+from litemq.spark.read.options import ReadOptions, parse_read_options
+from litemq.spark.read.planning import bounded, chosen_places, chosen_queues, edge, packed
+from litemq.spark.read.pushdown import Narrowed, PushFilters
+from litemq.spark.read.rows import RowsWanted, rows_of
+from litemq.spark.read.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
-from litemq.spark.sink import WritableSource
 from litemq.spark.spark_types import asked_columns, spark_schema
+from litemq.spark.write.sink import WritableSource
 
 __all__ = ["LiteMQDataSource", "SpansPartition", "columns_of"]
 
@@ -53,7 +53,7 @@ class LiteMQDataSource(WritableSource):
         return BatchReader(parse_read_options(self.options, "batch"), columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        from litemq.spark.stream import StreamReader
+        from litemq.spark.read.stream import StreamReader
 
         return StreamReader(parse_read_options(self.options, "stream"), columns_of(schema))
 

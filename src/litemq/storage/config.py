@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from litemq.errors import InvalidArgumentError
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
-from litemq.storage.commitlog import check_segment_bytes
+from litemq.storage.log.commitlog import check_segment_bytes
 
 __all__ = ["StoreConfig"]
 

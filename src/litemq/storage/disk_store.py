@@ -27,7 +27,7 @@ from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES, decode_record
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import (
+from litemq.storage.batches.batch import (
     Batch,
     Placed,
     commit_of,
@@ -39,14 +39,7 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
-from litemq.storage.archive_gate import ArchiveGate, lost_to_archives
-from litemq.storage.carrying import carry_halves, carry_letters, carry_timers, carry_tries
-from litemq.storage.config import StoreConfig
-from litemq.storage.events import numbered_events
-from litemq.storage.files import DISK, Disk
-from litemq.storage.finder import Finder
-from litemq.storage.flush import Told
-from litemq.storage.half_batches import (
+from litemq.storage.batches.half_batches import (
     DecidedHalves,
     Upcoming,
     check_first,
@@ -59,24 +52,38 @@ from litemq.storage.half_batches import (
     skip_of,
     upcoming_halves,
 )
-from litemq.storage.keeper import Keeper
-from litemq.storage.key_indexes import KeyIndexes
-from litemq.storage.log_directory import LogDirectory
-from litemq.storage.log_reader import Window, read_log
-from litemq.storage.producer_halves import producers_batch, transactions_batch
-from litemq.storage.queue_files import QueueFiles
-from litemq.storage.queue_reader import DamagedQueueError, QueueReader
-from litemq.storage.queues import Queues
-from litemq.storage.replay import QueueRebuild, find_snapshot, read_snapshot, replay_into_queues, replay_into_state, replay_into_timers
-from litemq.storage.retention import crossing_record, first_segment_to_keep, least_offsets_after
-from litemq.storage.snapshot import snapshot_begin, snapshot_rest
+from litemq.storage.batches.producer_halves import producers_batch, transactions_batch
+from litemq.storage.batches.record_events import numbered_events
+from litemq.storage.config import StoreConfig
+from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.index.finder import Finder
+from litemq.storage.index.key_indexes import KeyIndexes
+from litemq.storage.log.flush import Told
+from litemq.storage.log.log_directory import LogDirectory
+from litemq.storage.log.reader import Window, read_log
+from litemq.storage.maintenance_thread import Keeper
+from litemq.storage.projections.replay import (
+    QueueRebuild,
+    find_snapshot,
+    read_snapshot,
+    replay_into_queues,
+    replay_into_state,
+    replay_into_timers,
+)
+from litemq.storage.projections.snapshot import snapshot_begin, snapshot_rest
+from litemq.storage.queues.queue_files import QueueFiles
+from litemq.storage.queues.queue_reader import DamagedQueueError, QueueReader
+from litemq.storage.queues.queues import Queues
+from litemq.storage.retention.archive_gate import ArchiveGate, lost_to_archives
+from litemq.storage.retention.carry_forward import carry_halves, carry_letters, carry_timers, carry_tries
+from litemq.storage.retention.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
-from litemq.storage.state.facts import queues_of_system_topic
-from litemq.storage.state.keeper import StateKeeper
+from litemq.storage.state.state_writer import StateKeeper
+from litemq.storage.state.topics import queues_of_system_topic
 from litemq.storage.store import Appended, Decide
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.timer_store import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "DiskStore"]

@@ -19,7 +19,7 @@ from litemq.format.record import decode_record
 from litemq.format.scan import scan
 from litemq.format.stamp import queue_entries
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import (
+from litemq.storage.batches.batch import (
     Batch,
     Placed,
     commit_of,
@@ -31,9 +31,7 @@ from litemq.storage.appending import (
     stamp,
     took,
 )
-from litemq.storage.events import numbered_events
-from litemq.storage.flush import Told
-from litemq.storage.half_batches import (
+from litemq.storage.batches.half_batches import (
     DecidedHalves,
     check_first,
     check_upcoming,
@@ -43,12 +41,14 @@ from litemq.storage.half_batches import (
     read_halves,
     upcoming_halves,
 )
-from litemq.storage.producer_halves import producers_batch, transactions_batch
+from litemq.storage.batches.producer_halves import producers_batch, transactions_batch
+from litemq.storage.batches.record_events import numbered_events
+from litemq.storage.log.flush import Told
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
-from litemq.storage.state.facts import queues_of_system_topic
+from litemq.storage.state.topics import queues_of_system_topic
 from litemq.storage.store import Appended, Decide, Longs
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.timer_store import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["MemoryStore"]

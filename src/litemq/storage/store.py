@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.proto.control_pb2 import Control
-from litemq.storage.appending import Placed
-from litemq.storage.flush import Told
-from litemq.storage.half_batches import DecidedHalves
+from litemq.storage.batches.batch import Placed
+from litemq.storage.batches.half_batches import DecidedHalves
+from litemq.storage.log.flush import Told
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
 from litemq.storage.timers.entries import Timer
-from litemq.storage.timers.held import HeldTimers
+from litemq.storage.timers.timer_store import HeldTimers
 from litemq.types import StoredRecord
 
 __all__ = ["Appended", "Decide", "DecidedHalves", "Placed", "Store"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from litemq.broker.caller import Caller
+from litemq.broker.runtime.caller import Caller
 from litemq.errors import LiteMQError
 from litemq.net.connection import Bytes
 from litemq.net.frame import Frame

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-from litemq.broker.caller import Caller
+from litemq.broker.runtime.caller import Caller
 from litemq.errors import ConnectionLostError, LiteMQError
 from litemq.net.asking import Answered, Asking
 from litemq.net.connection import Bytes

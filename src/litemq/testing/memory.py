@@ -11,11 +11,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from litemq.broker.config import BrokerLimits
-from litemq.broker.core import Broker
-from litemq.client.channel import Answer, Channel
+from litemq.broker.broker import Broker
+from litemq.broker.limits import BrokerLimits
 from litemq.client.cluster import ClusterEngine
 from litemq.client.config import ClientConfig
+from litemq.client.transport.channel import Answer, Channel
 from litemq.clock import Clock, FakeClock, SystemClock
 from litemq.errors import ConnectionLostError, LiteMQError, UnsupportedFeatureError
 from litemq.nameserver.cluster_store.embedded import EmbeddedStore

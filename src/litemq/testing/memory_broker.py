@@ -11,9 +11,9 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from litemq.broker.config import BrokerLimits
+from litemq.broker.limits import BrokerLimits
 from litemq.client.async_client import AsyncClient
-from litemq.client.messages import Message
+from litemq.client.messages.message import Message
 from litemq.clock import Clock, SystemClock
 from litemq.testing.memory import MemoryCluster, offer, withdraw
 

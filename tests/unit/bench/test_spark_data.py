@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from litemq.bench.spark_data import Rows, fill_topic, open_log
-from litemq.spark.log_options import LogOptions
-from litemq.spark.log_parts import plan_parts
-from litemq.spark.log_reading import Damage, Wanted, read_part
+from litemq.spark.log.options import LogOptions
+from litemq.spark.log.planning import plan_parts
+from litemq.spark.log.reading import Damage, Wanted, read_part
 
 
 def test_rows_as_they_are_said(tmp_path: Path) -> None:

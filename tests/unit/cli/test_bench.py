@@ -70,7 +70,7 @@ def test_a_smaller_scale_is_not_for_publication() -> None:
 
 
 def test_a_disk_without_room_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("litemq.storage.files.Disk.used_fraction", lambda _disk, _path: 0.86)
+    monkeypatch.setattr("litemq.storage.files.disk.Disk.used_fraction", lambda _disk, _path: 0.86)
     result = RUNNER.invoke(app, ["bench", "suite", "format"])
     assert isinstance(result.exception, DiskFullError)
     assert "is 86% full" in str(result.exception)

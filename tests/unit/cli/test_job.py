@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from litemq.cli.job_file import JobFile
 from litemq.cli.main import app
-from litemq.client.job import ImportResult, RefusedJob
+from litemq.client.engine.job import ImportResult, RefusedJob
 
 runner = CliRunner()
 

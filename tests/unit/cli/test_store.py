@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from litemq.__main__ import EXIT_INTERRUPTED
-from litemq.cli.exit_codes import EXIT_USAGE
 from litemq.cli.main import app
+from litemq.cli.rendering.exit_codes import EXIT_USAGE
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.format.record import encode_record
-from litemq.format.record_v1 import encode_record_v1
+from litemq.format.v1.record import encode_record_v1
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.types import Record, Stamp
@@ -210,14 +210,14 @@ def _run_interrupted(module: str, function: str, arguments: list[str]) -> None:
 
 
 def test_ctrl_c_leaves_no_half_file(tmp_path: Path, directory: Path) -> None:
-    _run_interrupted("litemq.storage.export_v1", "downgrade", _export(directory, tmp_path / "file"))
+    _run_interrupted("litemq.storage.offline.export_v1", "downgrade", _export(directory, tmp_path / "file"))
     assert list(tmp_path.iterdir()) == [directory]
 
 
 def test_ctrl_c_in_an_import_leaves_a_sound_directory(tmp_path: Path, directory: Path) -> None:
     assert RUNNER.invoke(app, _export(directory, tmp_path / "file")).exit_code == 0
     # In the middle of the first append: the log has it, the queues do not.
-    _run_interrupted("litemq.storage.commitlog", "CommitLog.write", _import(tmp_path / "file", directory))
+    _run_interrupted("litemq.storage.log.commitlog", "CommitLog.write", _import(tmp_path / "file", directory))
     store = DiskStore(directory, CONFIG, FakeClock())
     topic = store.create_topic("test_topic")
     appended = store.append(bytearray(encode_record(Record("test_topic"))), topic.topic_id, 0)

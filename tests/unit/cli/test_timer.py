@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from litemq import Client
-from litemq.cli.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
 from litemq.cli.main import app
+from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND, EXIT_USAGE
 from litemq.testing import MemoryBroker
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from litemq.broker.config import BrokerLimits
+from litemq.broker.limits import BrokerLimits
 from litemq.client.async_client import AsyncClient
-from litemq.client.messages import Message, OutgoingMessage
-from litemq.client.retry_policy import RetryPolicy
-from litemq.client.serializers import Json
+from litemq.client.messages.message import Message, OutgoingMessage
+from litemq.client.messages.serializers import Json
+from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.errors import (
     AlreadySettledError,
     BufferFullError,

@@ -5,12 +5,12 @@ import inspect
 
 import pytest
 
+from litemq.client.addresses import parse_addresses
 from litemq.client.async_client import AsyncClient
 from litemq.client.config import ClientConfig
+from litemq.client.engine.routes import BrokerPlace, Route, queue_of_key
 from litemq.client.identity import MessageIds
-from litemq.client.routing import BrokerPlace, Route, queue_of_key
 from litemq.client.times import seconds, to_ms
-from litemq.client.url import parse_addresses
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.types import Durability
 

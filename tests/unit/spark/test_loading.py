@@ -5,7 +5,7 @@ import sys
 
 _PROGRAM = """
 import sys
-import litemq.spark.source, litemq.spark.stream
+import litemq.spark.source, litemq.spark.read.stream
 from litemq.format.record import encode_record
 from litemq.spark.fetch import decode
 from litemq.spark.schema import MESSAGE_SCHEMA
@@ -13,7 +13,7 @@ from litemq.types import Record, Stamp
 
 records = b"".join(encode_record(Record("t", b"b" * n, tags=("a",), properties={"k": "v" * n}), Stamp()) for n in range(3))
 assert sum(batch.num_rows for batch in decode(records, MESSAGE_SCHEMA.names, "a")) == 3
-print(sorted({"pandas", "litemq.client.async_client", "litemq.client.backend"} & set(sys.modules)))
+print(sorted({"pandas", "litemq.client.async_client", "litemq.client.engine.engine"} & set(sys.modules)))
 """
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from litemq.errors import InvalidArgumentError
-from litemq.format.arrow import SCHEMA
+from litemq.format.arrow.batches import SCHEMA
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
 
 

@@ -13,7 +13,7 @@ from litemq.format.record import decode_record, encode_record
 from litemq.proto.control_pb2 import Control
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import Appended, DiskStore
-from litemq.storage.files import Disk, OpenFile
+from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.state import QueueKey
 from litemq.types import Record
 from support.waiting import HANG_S

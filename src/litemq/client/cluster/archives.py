@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.archive_backend import ArchivedQueue, ArchiveFact
+from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedThroughRequest, Opcode, TopicRequest
 from litemq.proto.wire_pb2 import ArchivedQueue as ToldQueue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from litemq.client.channel import Answer
-from litemq.client.dead_letter_backend import DeadLetterFact, DeadLetterPage, RedriveProgress, RedriveStarted
+from litemq.client.engine.dead_letters import DeadLetterFact, DeadLetterPage, RedriveProgress, RedriveStarted
+from litemq.client.transport.channel import Answer
 from litemq.format.dead_letters import DeadSelection
 from litemq.proto import wire_pb2 as wire
 from litemq.proto.wire_pb2 import (

@@ -10,7 +10,19 @@ from typing import Final
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.backend import (
+from litemq.client.addresses import parse_addresses
+from litemq.client.cluster import settling
+from litemq.client.cluster.archives import ClusterArchives
+from litemq.client.cluster.dead_letters import ClusterDeadLetters
+from litemq.client.cluster.groups import GroupsOfBrokers
+from litemq.client.cluster.jobs import ClusterJobs
+from litemq.client.cluster.nameservers import Names
+from litemq.client.cluster.sending.producer import Producer
+from litemq.client.cluster.timers import ClusterTimers
+from litemq.client.cluster.transactions import ClusterTransactions
+from litemq.client.config import ClientConfig
+from litemq.client.consuming.group_member import Joining
+from litemq.client.engine.engine import (
     Assignment,
     BrokerFact,
     CommittedOffset,
@@ -22,26 +34,14 @@ from litemq.client.backend import (
     TopicFact,
     WhyFact,
 )
-from litemq.client.channel import Answer, Connect
-from litemq.client.cluster import settling
-from litemq.client.cluster.archives import ClusterArchives
-from litemq.client.cluster.dead_letters import ClusterDeadLetters
-from litemq.client.cluster.groups import GroupsOfBrokers
-from litemq.client.cluster.jobs import ClusterJobs
-from litemq.client.cluster.link import Link
-from litemq.client.cluster.names import Names
-from litemq.client.cluster.timers import ClusterTimers
-from litemq.client.cluster.transactions import ClusterTransactions
-from litemq.client.config import ClientConfig
-from litemq.client.group_facts import GroupDescription, GroupSummary, ResetPlan
-from litemq.client.member import Joining
-from litemq.client.messages import SendReceipt
-from litemq.client.producer import Producer
-from litemq.client.routing import BrokerPlace, Route
-from litemq.client.selection import EVERYTHING, Selection
-from litemq.client.settlements import FailedDelivery, LeasedOffsets, Unsettled
-from litemq.client.topic_settings import TopicChanges, TopicSettings
-from litemq.client.url import parse_addresses
+from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.routes import BrokerPlace, Route
+from litemq.client.engine.selection import EVERYTHING, Selection
+from litemq.client.engine.topics import TopicChanges, TopicSettings
+from litemq.client.messages.message import SendReceipt
+from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
+from litemq.client.transport.channel import Answer, Connect
+from litemq.client.transport.connection import Link
 from litemq.clock import SystemClock
 from litemq.errors import ClientClosedError, LiteMQError, NoRouteError, TopicNotFoundError
 from litemq.net.client import Peer

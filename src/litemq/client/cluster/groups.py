@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from google.protobuf.message import Message as WireMessage
 
-from litemq.client.group_facts import GroupDescription, GroupQueue, GroupSummary, MemberFact, ResetFact, ResetPlan, ResetStep
+from litemq.client.engine.groups import GroupDescription, GroupQueue, GroupSummary, MemberFact, ResetFact, ResetPlan, ResetStep
 from litemq.client.identity import new_suffix
 from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import (

@@ -8,9 +8,9 @@ from hashlib import blake2b
 
 from google.protobuf.message import Message
 
-from litemq.client.job import Job, JobRun, moment
-from litemq.client.job_backend import JobPage, PutHow, PutOutcome
-from litemq.client.routing import Route, queue_of_key
+from litemq.client.engine.job import Job, JobRun, moment
+from litemq.client.engine.jobs import JobPage, PutHow, PutOutcome
+from litemq.client.engine.routes import Route, queue_of_key
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import (
     BackfillJobAnswer,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from litemq.client.backend import Granted, LeaseTerms
-from litemq.client.settlements import FailedDelivery, LeasedOffsets, Place, Unsettled
+from litemq.client.engine.engine import Granted, LeaseTerms
+from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Place, Unsettled
 from litemq.net.failures import error_of
 from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, LeaseAnswer, Leased, LeaseRequest, SettleAnswer, SettleRequest
 

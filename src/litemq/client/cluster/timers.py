@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from litemq.client.channel import Answer
-from litemq.client.timer_backend import CancelOutcome, ScheduledState, TimerCursor, TimerFact, TimerPage, TimerSelection
+from litemq.client.engine.timers import CancelOutcome, ScheduledState, TimerCursor, TimerFact, TimerPage, TimerSelection
+from litemq.client.transport.channel import Answer
 from litemq.errors import TimerNotFoundError
 from litemq.proto.wire_pb2 import (
     CancelTimersAnswer,

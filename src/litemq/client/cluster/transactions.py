@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from litemq.client.channel import Answer
+from litemq.client.cluster.request_batcher import Gathering
+from litemq.client.cluster.sending.producer import Producer
 from litemq.client.config import ClientConfig
-from litemq.client.gathering import Gathering
-from litemq.client.producer import Producer
-from litemq.client.transaction_backend import CheckFact, HalfPlace, TransactionFact, TransactionPage, TransactionState
+from litemq.client.engine.transactions import CheckFact, HalfPlace, TransactionFact, TransactionPage, TransactionState
+from litemq.client.transport.channel import Answer
 from litemq.errors import LiteMQError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.scan import scan

@@ -33,7 +33,7 @@ from litemq.spark.pipelines.reporting import report_archived
 from litemq.spark.pipelines.spans import check_topics, read_spans, spans_stream
 from litemq.spark.pipelines.status import Status
 from litemq.spark.pipelines.tasks import BatchWriting, SpanRows, Written, plan_tasks, run_tasks
-from litemq.spark.sampling import RowSizes
+from litemq.spark.read.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.delta_spark import append_with_connector, check_connector
 from litemq.spark.tables.folder import TableFolder

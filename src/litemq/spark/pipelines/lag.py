@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from litemq.errors import LiteMQError
-from litemq.spark.links import Links
-from litemq.spark.planning import Offsets, queue_name
+from litemq.spark.brokers import Links
+from litemq.spark.read.planning import Offsets, queue_name
 from litemq.spark.tables.folder import TableFolder
 
 __all__ = ["end_of_batch", "messages_behind"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from litemq.proto.wire_pb2 import ArchivedQueue, ArchivedThroughRequest, Opcode
+from litemq.spark.brokers import Links
 from litemq.spark.fetch import QueueSpan
-from litemq.spark.links import Links
 
 __all__ = ["report_archived"]
 

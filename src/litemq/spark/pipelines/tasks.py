@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
-from litemq.spark.planning import packed
+from litemq.spark.read.planning import packed
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, TableFile

@@ -1,7 +1,8 @@
 """What a broker knows besides its messages: a state machine over control records, and its rows in ``state.db``."""
 
-from litemq.storage.state.delivery import Delivery, PlacedRecord
-from litemq.storage.state.facts import (
+from litemq.storage.state.machine import State
+from litemq.storage.state.machine_parts import Delivery, PlacedRecord
+from litemq.storage.state.topics import (
     CONTROL_TOPIC,
     CONTROL_TOPIC_ID,
     NO_SETTINGS,
@@ -11,7 +12,6 @@ from litemq.storage.state.facts import (
     dead_letter_topic,
     retry_topic,
 )
-from litemq.storage.state.machine import State
 
 __all__ = [
     "CONTROL_TOPIC",

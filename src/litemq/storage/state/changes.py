@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import Control, Queue, Row
-from litemq.storage.state.delivery import PlacedEvent, PlacedRecord, Touch
-from litemq.storage.state.facts import QueueKey
 from litemq.storage.state.half_runs import HalfEvent
 from litemq.storage.state.jobs import TicksPlaced
 from litemq.storage.state.machine import State
+from litemq.storage.state.machine_parts import PlacedEvent, PlacedRecord, Touch
 from litemq.storage.state.producers import Touched, runs_row
 from litemq.storage.state.rows import row_key
 from litemq.storage.state.timers import TimersBegun, TimersFired
+from litemq.storage.state.topics import QueueKey
 
 __all__ = ["Changes"]
 

@@ -7,11 +7,11 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from litemq.proto.control_pb2 import Control, DeadRow, Row
-from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["DeadLetters"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from litemq.proto.control_pb2 import Control, Group, OffsetsReset, Row
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import Touch
+    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["KEPT_RESETS", "GroupFacts"]
 

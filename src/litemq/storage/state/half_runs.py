@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.topics import QueueKey
 
 __all__ = ["DELETED", "CheckRound", "HalfDied", "HalfEvent", "HalfMoved", "HalfRun", "HalvesCopied", "HalvesPlaced", "Transaction"]
 

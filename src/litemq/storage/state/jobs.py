@@ -19,7 +19,7 @@ from litemq.storage.state.job_table import JOB_COLUMNS, JobTable
 from litemq.types import Overlap, RecordKind
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["JOB_NUMBER_BITS", "Jobs", "TicksPlaced", "first_job_number", "is_job_number"]
 

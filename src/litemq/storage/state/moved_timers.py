@@ -10,7 +10,7 @@ from litemq.proto.control_pb2 import MovedTimer as MovedRow
 from litemq.storage.state.timers import TimersFired, is_timer
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Moved", "MovedTimers"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from litemq.proto.control_pb2 import OutcomesRow, Row
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import Touch
+    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["Outcome", "Outcomes"]
 

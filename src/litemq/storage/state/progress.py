@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from litemq.format.runs import Run, RunSet, pack_runs, unpack_runs
+from litemq.format.offset_runs import Run, RunSet, pack_runs, unpack_runs
 from litemq.proto.control_pb2 import Control, Grant, GroupOffset, LeaseRow, QueueLeases, Row
-from litemq.storage.state.facts import QueueKey
 from litemq.storage.state.leases import Lease, Leases
+from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Progress", "QueueProgress", "place_of"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from litemq.proto.control_pb2 import Control, Row, SinkRow
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import Touch
+    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["Sinks"]
 

@@ -12,7 +12,7 @@ from litemq.proto.control_pb2 import CancelledBatch, Control, Row
 from litemq.types import MOST_DELAY_MS
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import Touch
+    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["TimerBatches"]
 

@@ -12,7 +12,7 @@ from litemq.proto.control_pb2 import Control, Row, TimerTotals
 from litemq.types import RecordKind
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["PendingTotals", "TimersBegun", "TimersFired", "is_timer"]
 

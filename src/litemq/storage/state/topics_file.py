@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from litemq.storage.files import Disk
+from litemq.storage.files.disk import Disk
 
 __all__ = ["ToldTopic", "ToldTopics", "read_topics", "write_topics"]
 

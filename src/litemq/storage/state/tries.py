@@ -13,7 +13,7 @@ from litemq.proto.control_pb2 import Control, Row, TryFailed, TryRow
 from litemq.types import RecordKind
 
 if TYPE_CHECKING:
-    from litemq.storage.state.delivery import PlacedRecord, Touch
+    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Tries", "WaitingTry"]
 

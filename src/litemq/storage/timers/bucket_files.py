@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
 from litemq.format.crc import crc32c
-from litemq.storage.files import Disk
+from litemq.storage.files.disk import Disk
 from litemq.storage.timers.entries import DAY_MINUTES, ENTRY, MINUTE_MS, Entries, are_whole
 
 __all__ = ["BucketFiles"]

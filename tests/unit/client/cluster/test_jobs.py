@@ -1,7 +1,7 @@
 """Which broker a job lives on."""
 
 from litemq.client.cluster.jobs import ClusterJobs
-from litemq.client.routing import BrokerPlace, Route, queue_of_key
+from litemq.client.engine.routes import BrokerPlace, Route, queue_of_key
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.types import Durability
 from support.on_loop import on_loop

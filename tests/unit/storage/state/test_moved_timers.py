@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
-from litemq.storage.state.delivery import Delivery, PlacedEvent, PlacedRecord
+from litemq.storage.state.machine_parts import Delivery, PlacedEvent, PlacedRecord
 from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.rows import is_gone, row_key
 from litemq.storage.state.timers import TimersFired

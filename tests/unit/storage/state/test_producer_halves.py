@@ -14,8 +14,8 @@ from litemq.proto.control_pb2 import (
     TransactionsDecided,
 )
 from litemq.storage.state import outcomes
-from litemq.storage.state.delivery import Delivery, PlacedRecord
 from litemq.storage.state.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.machine_parts import Delivery, PlacedRecord
 from litemq.storage.state.outcomes import Outcome, Outcomes
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches

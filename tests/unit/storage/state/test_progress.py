@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litemq.format.runs import Run, pack_runs
+from litemq.format.offset_runs import Run, pack_runs
 from litemq.proto.control_pb2 import (
     Control,
     DeadLettersDropped,
@@ -20,9 +20,9 @@ from litemq.proto.control_pb2 import (
     TopicDeleted,
     TryFailed,
 )
-from litemq.storage.state.delivery import PlacedRecord
-from litemq.storage.state.facts import QueueKey
+from litemq.storage.state.machine_parts import PlacedRecord
 from litemq.storage.state.progress import Progress, place_of
+from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches
 

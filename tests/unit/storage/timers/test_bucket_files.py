@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from litemq.errors import CorruptStoreError
-from litemq.storage.files import DISK
+from litemq.storage.files.disk import DISK
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import DAY_MINUTES, MINUTE_MS, entries_of, live_timers
 

@@ -11,8 +11,8 @@ from litemq.format.record import encode_record
 from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.rebuild import rebuild_directory
-from litemq.storage.state.facts import CONTROL_TOPIC_ID, TIMER_TOPIC_ID, QueueKey
+from litemq.storage.offline.rebuild import rebuild_directory
+from litemq.storage.state.topics import CONTROL_TOPIC_ID, TIMER_TOPIC_ID, QueueKey
 from litemq.storage.store import Placed
 from litemq.storage.timers.entries import Timer
 from litemq.types import Record, RecordKind

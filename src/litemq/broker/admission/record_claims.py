@@ -1,0 +1,190 @@
+"""What sends claim: who sent them, in which order, how safe they are to be; and what this version does not do.
+
+A request of one record is looked at by itself; those of a busy turn all at once, by column.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
+from litemq.format.columns import RecordColumns, Word
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.producer_runs import stretches_of_batch
+from litemq.format.record import FIXED_BYTES
+from litemq.format.scan import ScanStop, scan
+from litemq.format.uniform_sends import sent_alike
+from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
+
+__all__ = [
+    "ONLY_DEFAULT",
+    "Claims",
+    "HalfClaims",
+    "Together",
+    "check_halves",
+    "claims_of",
+    "claims_of_halves",
+    "claims_together",
+    "priorities_of",
+]
+
+# What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
+# flags, type, priority and reliability.
+_CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
+_CLAIMS_AT: Final = 72
+_PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
+_REPLICAS: Final = int(Durability.REPLICAS)
+ONLY_DEFAULT: Final = range(DEFAULT_PRIORITY, DEFAULT_PRIORITY + 1)
+_OF_CLASSES: Final = tuple(range(first, first + 256 // PRIORITY_CLASSES) for first in range(0, 256, 256 // PRIORITY_CLASSES))
+
+
+class Claims(NamedTuple):
+    """What a request's records say of themselves, taken together; ``due`` is the latest time before which one must not be delivered."""
+
+    producer_id: int
+    sequence: int
+    records: int
+    level: int
+    due: int
+
+
+class Together(NamedTuple):
+    """What plain requests of one record each say: the level of all, and where the sequences of each pair of producer and queue begin.
+
+    A pair that is there twice has a gap in them, or repeats some.
+    """
+
+    level: int
+    sequences: list[tuple[tuple[int, int, int], int]]
+
+
+class HalfClaims(NamedTuple):
+    """Where the halves of a request begin, and the latest time before which one must not be delivered."""
+
+    starts: npt.NDArray[np.int64]
+    due: int
+
+
+def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
+    """The priorities that messages of a queue may have."""
+    return _OF_CLASSES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
+
+
+def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
+    """The claims of one request, as a plain tuple; raises where they do not fit together or to the queue, or ask for what is not there yet."""
+    if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
+        return _claims_of_many(batch, priorities)
+    due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
+    if priority not in priorities or kind not in _PLAIN_TYPES or level == _REPLICAS:
+        _check_features(kind, level)
+        _check_priority(priority, priorities)
+    return producer_id, sequence, 1, level, due
+
+
+def claims_together(
+    joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int], *, has_priorities: bool = False
+) -> Together | None:
+    """Those of many requests, whose batches of these sizes stand one behind another; ``None`` where each must be looked at by itself."""
+    found = scan(joined, limits=STORED_LIMITS)
+    if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
+        return None  # some have several records, or are none
+    columns = RecordColumns(joined, found.starts)
+    anywhere, everywhere = columns.set_anywhere, columns.set_everywhere
+    meaning = anywhere[Word.MEANING]
+    if any(anywhere[Word.DUE : Word.EXPIRE]) or meaning != everywhere[Word.MEANING]:
+        return None
+    kind, priority, level = meaning >> 24, meaning >> 16 & 0xFF, meaning >> 8 & 0xFF
+    if kind not in _PLAIN_TYPES or level == _REPLICAS:
+        return None
+    if not all(priority in priorities_of(queue_id, has_priorities=has_priorities) for queue_id in set(queue_ids)):
+        return None
+    stretches, table = stretches_of_batch(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
+    begins = (0, *(end for _, _, end in stretches[:-1]))
+    return Together(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
+
+
+def _check_priority(priority: int, priorities: range) -> None:
+    """A message is found by its priority only where it stands in a queue of its class."""
+    if priority in priorities:
+        return
+    if priorities is ONLY_DEFAULT:
+        raise InvalidArgumentError(
+            f"priority={priority}: the topic has no priorities, so send with {DEFAULT_PRIORITY}, which is the default"
+        )
+    raise InvalidArgumentError(
+        f"priority={priority} in a queue of the priorities {priorities[0]} … {priorities[-1]}: it belongs to queue × 8 + priority // 32"
+    )
+
+
+def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims:
+    """What halves of one request say of themselves; raises where they do not fit to the queue, or ask for what is not there yet."""
+    found = scan(batch, limits=STORED_LIMITS)
+    if found.stop is not ScanStop.END or not found.starts.size:
+        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+    header = RecordColumns(batch, found.starts).header
+    types = set(header["type"].tolist()) - {int(MessageType.TRANSACTION)}
+    _check_features(_rarest_type(types), int(header["reliability"].max()))
+    for priority in (int(header["priority"].min()), int(header["priority"].max())):
+        _check_priority(priority, priorities)
+    return HalfClaims(found.starts, int(header["delay_time"].max()))
+
+
+def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], priorities_of_queue: Callable[[int], range]) -> None:
+    """Raises where halves of producers do not fit to their queues, or ask for what halves cannot have."""
+    header = columns.header
+    if (header["type"] != MessageType.TRANSACTION).any() or header["producer_id"].any():
+        raise InvalidArgumentError(
+            "a half has the type of transactions, and no producer id: its transaction and its number there tell it apart"
+        )
+    levels = header["reliability"]
+    if (levels == Durability.NONE).any():
+        raise InvalidArgumentError("durability 'none' in a transaction: nobody would know whether it is whole. Choose 'memory' or 'disk'")
+    _check_features(MessageType.NORMAL, int(levels.max()))
+    for queue_id in set(queue_ids.tolist()):
+        priorities = header["priority"][queue_ids == queue_id]
+        for priority in (int(priorities.min()), int(priorities.max())):
+            _check_priority(priority, priorities_of_queue(queue_id))
+
+
+def _check_features(kind: int, level: int) -> None:
+    """What this version does not do yet is refused, not ignored."""
+    if level == Durability.REPLICAS:
+        raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
+    if kind not in _PLAIN_TYPES:
+        raise UnsupportedFeatureError(
+            "a plain send of the type of transactions or broadcasts: begin a transaction with mq.transaction(…), and send all else as normal messages"
+        )
+
+
+def _claims_of_many(batch: bytes, priorities: range) -> Claims:
+    """The claims of a request with several records; raises where they do not fit together."""
+    alike = sent_alike(batch)
+    if alike is not None:
+        _check_features(alike.type, alike.level)
+        _check_priority(alike.priority, priorities)
+        return Claims(alike.producer_id, alike.sequence, alike.records, alike.level, alike.latest_due)
+    found = scan(batch, limits=STORED_LIMITS)
+    count = found.starts.size
+    if found.stop is not ScanStop.END or not count:
+        raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
+    header = RecordColumns(batch, found.starts).header
+    sequences = header["sequence"].astype(np.uint64)
+    producer_id, first = int(header["producer_id"][0]), int(sequences[0])
+    if (header["producer_id"] != header["producer_id"][0]).any():
+        raise InvalidArgumentError("the records of one request are of one producer")
+    if producer_id and (sequences - sequences[0] != np.arange(count, dtype=np.uint64)).any():
+        raise InvalidArgumentError("the sequences of one request follow each other")
+    _check_features(_rarest_type(set(header["type"].tolist())), int(header["reliability"].max()))
+    for priority in (int(header["priority"].min()), int(header["priority"].max())):
+        _check_priority(priority, priorities)
+    return Claims(producer_id, first, count, int(header["reliability"].max()), int(header["delay_time"].max()))
+
+
+def _rarest_type(types: set[int]) -> int:
+    return next((kind for kind in types if kind not in _PLAIN_TYPES), MessageType.NORMAL)

@@ -1,0 +1,139 @@
+"""What operators ask about dead letters, and what a broker answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from litemq.broker.dead_letters.reading import Letter, Letters, selection_of
+from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.request_header import parse
+from litemq.errors import InvalidArgumentError, OverloadedError
+from litemq.format.dead_letters import DeadSelection
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    DeadLetterFacts,
+    DeadLettersAnswer,
+    DeadLettersRequest,
+    DeadTopic,
+    DeadTopicsAnswer,
+    FollowRedriveRequest,
+    Opcode,
+    RedriveRecordsAnswer,
+    RedriveRecordsRequest,
+    RedriveRequest,
+)
+from litemq.types import check_name
+
+__all__ = ["DeadLetterRequests"]
+
+_LOOKED_AT: Final = 2_000  # dead letters for one answer: whoever wants more asks again
+_FACT_BYTES: Final = 4 << 10  # at most, about
+_MOST_FOLLOWING: Final = 1_000
+_RETRY_AFTER_MS: Final = 1_000
+_STOPS_WITHIN: Final = 5.0  # seconds: what a batch may take
+
+
+class DeadLetterRequests:
+    """The requests about dead letters; ``handlers`` are those of a broker."""
+
+    def __init__(
+        self,
+        letters: Letters,
+        redriving: Redriving,
+        limits: BrokerLimits,
+        answering: Answering,
+    ) -> None:
+        self._letters = letters
+        self._redriving = redriving
+        self._limits = limits
+        self._answering = answering
+        self._following = 0
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.LIST_DEAD_TOPICS: self._list_topics,
+            Opcode.LIST_DEAD_LETTERS: self._list,
+            Opcode.REDRIVE: self._redrive,
+            Opcode.REDRIVE_RECORDS: self._redrive_records,
+            Opcode.FOLLOW_REDRIVE: self._follow,
+            Opcode.CANCEL_REDRIVE: self._cancel,
+        }
+
+    def _list_topics(self, caller: Caller, frame: Frame) -> None:
+        topics = [DeadTopic(topic=topic, letters=count) for topic, count in self._letters.topics().items()]
+        caller.answer(frame, DeadTopicsAnswer(topics=topics).SerializeToString())
+
+    def _list(self, caller: Caller, frame: Frame) -> None:
+        request = parse(DeadLettersRequest, frame[3])
+        check_name(request.topic)
+        if request.most < 1:
+            raise InvalidArgumentError("most=0: choose at least 1")
+        selection = selection_of(request.selection)
+        offsets = self._letters.after(request.topic, request.after, _LOOKED_AT)
+
+        self._answering.look_up(caller, frame, lambda: self._page(request, selection, offsets))
+
+    def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
+        """The next letters that are meant. From a thread: it may wait for the disk."""
+        facts: list[DeadLetterFacts] = []
+        records: list[bytes] = []
+        size, seen = 0, request.after
+        is_end = len(offsets) < _LOOKED_AT
+        for log_offset in offsets:
+            letter = self._letters.read(log_offset)
+            if isinstance(letter, Letter) and selection.matches(letter.record.message_id, letter.story):
+                size += len(letter.raw) if request.whole else min(len(letter.raw), _FACT_BYTES)
+                if len(facts) >= request.most or (facts and size > self._limits.max_pull_bytes):
+                    is_end = False
+                    break
+                facts.append(letter.facts())
+                if request.whole:
+                    records.append(letter.raw)
+            seen = log_offset
+        return DeadLettersAnswer(letters=facts, is_end=is_end, next_after=seen).SerializeToString(), b"".join(records)
+
+    def _redrive(self, caller: Caller, frame: Frame) -> None:
+        request = parse(RedriveRequest, frame[3])
+        redrive = self._redriving.begin(
+            check_name(request.topic),
+            selection_of(request.selection),
+            messages_per_s=request.messages_per_s,
+            dry_run=request.dry_run,
+            drop=request.drop,
+        )
+        caller.answer(frame, redrive.told().SerializeToString())
+
+    def _redrive_records(self, caller: Caller, frame: Frame) -> None:
+        request = parse(RedriveRecordsRequest, frame[3])
+
+        async def answer() -> tuple[bytes, bytes]:
+            done = await self._redriving.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
+            return RedriveRecordsAnswer(done=done).SerializeToString(), b""
+
+        self._answering.later(caller, frame, answer())
+
+    def _follow(self, caller: Caller, frame: Frame) -> None:
+        request = parse(FollowRedriveRequest, frame[3])
+        redrive = self._redriving.get(request.redrive_id)
+        if self._following >= _MOST_FOLLOWING:
+            raise OverloadedError(f"{_MOST_FOLLOWING} wait for redrives here already: ask again later", _RETRY_AFTER_MS)
+        self._answering.later(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
+
+    def _cancel(self, caller: Caller, frame: Frame) -> None:
+        redrive = self._redriving.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)
+        self._answering.later(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
+
+    async def _told_within(self, redrive: Redrive, seconds: float) -> tuple[bytes, bytes]:
+        """How far a redrive is, at its end or after a while."""
+        self._following += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await redrive.ended.wait()
+        except TimeoutError:
+            pass  # it is told as far as it is
+        finally:
+            self._following -= 1
+        return redrive.told().SerializeToString(), b""

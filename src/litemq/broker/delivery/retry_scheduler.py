@@ -1,0 +1,109 @@
+"""Tries that are due: the message is placed in the group's retry queue, and the hold on it ends with that record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from litemq.broker.runtime.alarms import Alarms
+from litemq.clock import Clock
+from litemq.errors import LiteMQError
+from litemq.storage.state import QueueKey
+from litemq.storage.state.tries import WaitingTry
+from litemq.storage.store import Placed, Store
+from litemq.types import RecordKind
+
+__all__ = ["Retries"]
+
+_TOGETHER_BYTES: Final = 4 << 20  # of one append
+_AGAIN_MS: Final = 1000  # after a failure
+_LOG = logging.getLogger(__name__)
+
+Key = tuple[int, str]  # the predecessor and the group
+Due = tuple[int, str, WaitingTry, bytes]
+
+
+class Retries:
+    """Waits for everything that groups try again later; on the event loop that is running when it is made."""
+
+    def __init__(self, store: Store, clock: Clock, alarms: Alarms, placed: Callable[[str, QueueKey, int], None]) -> None:
+        """``placed`` is told the group, the queue and the log's end, when a try is in its queue."""
+        self._store = store
+        self._clock = clock
+        self._alarms = alarms
+        self._placed = placed
+        self._reading: set[asyncio.Task[None]] = set()
+        for predecessor, group, waiting in store.state.delivery.tries:
+            self.wait(predecessor, group, waiting.due)
+
+    def wait(self, predecessor: int, group: str, due: int) -> None:
+        """A try failed, and the record says when the next one is due."""
+        self._alarms.at(due, self._due, (predecessor, group))
+
+    def _due(self, keys: list[Key]) -> None:
+        cold: list[Key] = []
+        hot: list[Key] = []
+        for key in keys:
+            (hot if self._store.is_hot(key[0]) else cold).append(key)
+        self._place([due for key in hot if (due := self._read(key)) is not None])
+        if cold:
+            task = asyncio.get_running_loop().create_task(self._place_cold(cold))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+    async def _place_cold(self, keys: list[Key]) -> None:
+        """Those that are not in memory: they are read off the event loop, some at a time."""
+        together: list[Due] = []
+        for key in keys:
+            due = await asyncio.to_thread(self._read, key)
+            if due is not None:
+                together.append(due)
+            if sum(len(due[3]) for due in together) >= _TOGETHER_BYTES:
+                self._place(together)
+                together = []
+        self._place(together)
+
+    def _read(self, key: Key) -> Due | None:
+        """A try that still waits, with its record."""
+        tries = self._store.state.delivery.tries
+        predecessor, group = tries.moved_to(key[0]), key[1]
+        waiting = tries.get(predecessor, group)
+        if waiting is None:
+            return None
+        try:
+            return predecessor, group, waiting, self._store.read_raw(predecessor)
+        except LiteMQError:
+            _LOG.exception("group %r cannot try the message at log offset %d again", group, predecessor)
+            return None
+
+    def _place(self, due: list[Due]) -> None:
+        tries = self._store.state.delivery.tries
+        now = self._clock.wall_ms()
+        placed: list[Placed] = []
+        told: set[tuple[str, QueueKey]] = set()
+        for predecessor, group, waiting, record in due:
+            if tries.get(predecessor, group) != waiting:
+                continue  # it ended while it was read
+            if waiting.due > now:
+                self.wait(predecessor, group, waiting.due)
+                continue
+            placed.append(Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries))
+            told.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
+        if not placed:
+            return
+        try:
+            end = self._store.append_placed(placed).end
+        except LiteMQError:
+            _LOG.exception("%d tries that are due could not be placed; it is tried again", len(placed))
+            for predecessor, group, _, _ in due:
+                self.wait(predecessor, group, now + _AGAIN_MS)
+            return
+        for group, key in told:
+            self._placed(group, key, end)
+
+    def close(self) -> None:
+        """Those that are due later are known to the log."""
+        for task in self._reading:
+            task.cancel()

@@ -1,0 +1,240 @@
+"""What becomes of messages that somebody was given: done, given back, tried again later, buried, or kept for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from litemq.broker.dead_letters.writing import Burial, log_offset_of
+from litemq.broker.delivery.availability import Stock
+from litemq.broker.delivery.tick_record import Tick
+from litemq.broker.delivery.topic_availability import TopicStock
+from litemq.broker.runtime.caller import Caller
+from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, OffsetOutOfRangeError
+from litemq.format.offset_runs import Run, unpack_runs
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import TryFailed
+from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer, SettleRequest, Unsettled
+from litemq.storage.state import QueueKey
+from litemq.storage.state.leases import Lease
+from litemq.storage.store import Store
+from litemq.types import DeadReason
+
+__all__ = ["Extension", "Settled", "Settlement"]
+
+MOST_OFFSETS: Final = 100_000  # of one request
+_MOST_FAILED: Final = 10_000
+_MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
+_LOST: Final = "the lease is over, and the message was settled or given to somebody else"
+
+_TAKEN: Final = ". What retention took, or only an archive has, cannot be kept for another try: acknowledge it, or send it anew"
+_NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
+
+Record = bytes | memoryview
+Watched = list[tuple[Stock, Lease]]
+
+
+class Settlement:
+    """A request that changes leases."""
+
+    def __init__(self, caller: Caller, frame: Frame, group: str) -> None:
+        self.caller = caller
+        self.frame = frame
+        self.group = group
+        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or why they cannot be had
+        self._unsettled: list[Unsettled] = []
+        self._runs: list[tuple[Leased, QueueKey, list[Run]]] = []
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        """The records that must be at hand when it is decided. Raises where the request makes no sense."""
+        raise NotImplementedError
+
+    def read_hot(self, store: Store, needed: list[tuple[QueueKey, int]]) -> list[tuple[QueueKey, int]]:
+        """Get hold of the records that are in memory; returns the others."""
+        cold = []
+        for key, offset in needed:
+            try:
+                record = store.read_if_hot(key, offset, 1)
+            except LiteMQError as error:
+                self.records[key, offset] = error
+            else:
+                if record is None:
+                    cold.append((key, offset))
+                else:
+                    self.records[key, offset] = record or _NOTHING_THERE
+        return cold
+
+    async def read_cold(self, store: Store, needed: list[tuple[QueueKey, int]]) -> None:
+        """Get hold of records from the disk."""
+        for key, offset in needed:
+            try:
+                self.records[key, offset] = await store.pull(key, offset, 1) or _NOTHING_THERE
+            except LiteMQError as error:
+                self.records[key, offset] = error
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+        """Do it; returns leases that end at another time now."""
+        raise NotImplementedError
+
+    def answer(self, store: Store) -> None:
+        """Tell whoever asked, once that is safe."""
+        raise NotImplementedError
+
+    def _unpack(self, stock: TopicStock, leases: Iterable[Leased]) -> None:
+        """Read what the request says about leases, whole or not at all."""
+        self._runs = [(leased, stock.key_of(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets)) for leased in leases]
+        count = sum(end - begin for _, _, runs in self._runs for begin, end in runs)
+        if count > MOST_OFFSETS:
+            raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
+
+    def _leased(self, stock: TopicStock) -> Iterator[tuple[Leased, Stock, Run]]:
+        for leased, key, runs in self._runs:
+            of_queue = stock.stock(key)
+            for run in runs:
+                yield leased, of_queue, run
+
+    def _lose(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
+        for begin, end in runs:
+            self._unsettled += [self._told(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)]
+
+    def _told(self, leased: Leased | FailedTry, offset: int, code: int, message: str) -> Unsettled:
+        return Unsettled(queue_id=leased.queue_id, is_retry=leased.is_retry, offset=offset, code=code, message=message)
+
+    def _answered(self) -> bytes:
+        return SettleAnswer(unsettled=self._unsettled).SerializeToString()
+
+
+class Settled(Settlement):
+    """SETTLE: messages are done, or a try of theirs failed."""
+
+    def __init__(self, caller: Caller, frame: Frame, request: SettleRequest) -> None:
+        super().__init__(caller, frame, request.group)
+        self._request = request
+
+    @property
+    def assigned(self) -> set[tuple[int, bool]]:
+        """The queues, and whether they are the group's retry queue, that whoever asks must have assigned: no lease is named."""
+        acked = {(leased.queue_id, leased.is_retry) for leased in self._request.acked if not leased.token}
+        return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        self._unpack(stock, self._request.acked)
+        if len(self._request.failed) > _MOST_FAILED:
+            raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
+        for failed in self._request.failed:
+            if not 0 <= failed.delay_ms <= _MOST_DELAY_MS:
+                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {_MOST_DELAY_MS}")
+        return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+        for leased, of_queue, (begin, end) in self._leased(stock):
+            if not leased.token:
+                continue  # the offset that is committed says so
+            mine, lost = of_queue.settle(begin, end, leased.token)
+            for lease in mine:
+                tick.done(of_queue.key, lease.begin, lease.end)
+                stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
+            if lost:
+                self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
+        for failed in self._request.failed:
+            self._fail(stock, failed, tick, burials, now)
+        return []
+
+    def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, burials: list[Burial], now: int) -> None:
+        key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
+        record = self.records[key, offset]
+        if isinstance(record, LiteMQError):
+            hint = _TAKEN if isinstance(record, OffsetOutOfRangeError) else ""
+            self._unsettled.append(self._told(failed, offset, record.code, str(record) + hint))
+            return
+        of_queue = stock.stock(key)
+        if failed.token:
+            mine, lost = of_queue.settle(offset, offset + 1, failed.token)
+            if lost:
+                self._lose(failed, stock.not_settled(failed.token, key, lost, failed=True))
+                return
+            stock.settled(failed.token, key, offset, offset + 1, failed=True)
+            count = mine[0].tries
+        elif of_queue.is_done(offset):
+            return  # said twice, since the answer was lost
+        else:
+            of_queue.settle_unleased(offset)
+            count = max(1, failed.count)
+        if failed.is_final or (count > failed.max_retries and not failed.is_untried):
+            burials.append(
+                Burial(
+                    record,
+                    stock.topic_id,
+                    key,
+                    offset,
+                    self.group,
+                    count,
+                    _reason(failed),
+                    failed.detail,
+                    failed.error,
+                    failed.stack,
+                    failed.consumer or self.caller.client_id,
+                )
+            )
+        elif failed.token and not failed.delay_ms:
+            if failed.is_untried:
+                given_back = Lease(offset, offset + 1, 0, 0, count - 1)
+                tick.granted(key, [given_back])  # to nobody: as if it had not been given out
+                of_queue.give_back(given_back)
+            else:
+                tick.released(key, offset, offset + 1)
+                of_queue.put_back(offset, offset + 1)
+        else:
+            tick.failed(
+                TryFailed(
+                    topic_id=key.topic_id,
+                    queue_id=key.queue_id,
+                    queue_offset=offset,
+                    predecessor=log_offset_of(record),
+                    due=now + failed.delay_ms + bool(failed.delay_ms),  # no lease ends early, and no wait
+                    count=count,
+                    tried_topic_id=stock.topic_id,
+                    retry_topic_id=stock.retry_topic().topic_id,
+                )
+            )
+
+    def answer(self, store: Store) -> None:
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                self.caller.answer(self.frame, self._answered())
+            else:
+                self.caller.refuse(self.frame, failure)
+
+        store.when_confirmed(store.log_end, confirmed)
+
+
+class Extension(Settlement):
+    """EXTEND: messages are kept for longer. If the record is lost, so is the extension, which only allows a repeat: it is told at once."""
+
+    def __init__(self, caller: Caller, frame: Frame, request: ExtendRequest) -> None:
+        super().__init__(caller, frame, request.group)
+        self._request = request
+
+    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
+        self._unpack(stock, self._request.leases)
+        return []
+
+    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:  # noqa: ARG002
+        watched: Watched = []
+        lease_ms = self._request.lease_ms
+        for leased, of_queue, (begin, end) in self._leased(stock):
+            extended = of_queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
+            tick.granted(of_queue.key, extended.logged)
+            watched += [(of_queue, lease) for lease in extended.kept]
+            self._lose(leased, extended.lost)
+        return watched
+
+    def answer(self, store: Store) -> None:  # noqa: ARG002
+        self.caller.answer(self.frame, self._answered())
+
+
+def _reason(failed: FailedTry) -> DeadReason:
+    try:
+        return DeadReason(failed.reason)
+    except ValueError:
+        return DeadReason.CONSUME_ERROR if failed.is_final else DeadReason.MAX_RETRY

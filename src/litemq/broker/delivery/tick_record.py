@@ -1,0 +1,74 @@
+"""What happens to a group's leases in one turn of the event loop, until it is one record."""
+
+from __future__ import annotations
+
+from litemq.format.offset_runs import Run, RunSet, pack_runs
+from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
+from litemq.storage.state import QueueKey
+from litemq.storage.state.leases import Lease
+
+__all__ = ["Tick"]
+
+
+class _OfQueue:
+    __slots__ = ("done", "grants", "released")
+
+    def __init__(self) -> None:
+        self.done = RunSet()
+        self.released = RunSet()
+        self.grants: dict[tuple[int, int, int], list[Run]] = {}  # by token, deadline and count
+
+
+class Tick:
+    """Filled while requests are decided; empty if nothing came of them."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._queues: dict[QueueKey, _OfQueue] = {}
+        self.failures: list[TryFailed] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._queues or self.failures)
+
+    def _of(self, key: QueueKey) -> _OfQueue:
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _OfQueue()
+        return queue
+
+    def done(self, key: QueueKey, begin: int, end: int) -> None:
+        """Messages are done with."""
+        self._of(key).done.add(begin, end)
+
+    def released(self, key: QueueKey, begin: int, end: int) -> None:
+        """Messages were given back."""
+        self._of(key).released.add(begin, end)
+
+    def granted(self, key: QueueKey, leases: list[Lease]) -> None:
+        """Messages were given out, may be kept for longer, or were given back by whoever did not try them."""
+        if not leases:
+            return
+        grants = self._of(key).grants
+        for begin, end, token, deadline, count in leases:
+            grants.setdefault((token, deadline, count), []).append((begin, end))
+
+    def failed(self, failed: TryFailed) -> None:
+        """A try failed, and the next is due later."""
+        self.failures.append(failed)
+
+    def control(self) -> Control:
+        """The record that says it all."""
+        queues = [
+            QueueLeases(
+                topic_id=key.topic_id,
+                queue_id=key.queue_id,
+                done=pack_runs(queue.done),
+                released=pack_runs(queue.released),
+                grants=[
+                    Grant(offsets=pack_runs(sorted(runs)), token=token, deadline=deadline, count=count)
+                    for (token, deadline, count), runs in queue.grants.items()
+                ],
+            )
+            for key, queue in self._queues.items()
+        ]
+        return Control(lease_tick=LeaseTick(group=self.group, queues=queues, failed=self.failures))

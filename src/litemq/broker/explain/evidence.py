@@ -1,0 +1,238 @@
+"""Gathering what is known about a message and a group: the records that carry its id, and what the group did with them.
+
+Records are looked up from a thread, since that may wait for the disk; what groups did is read on the event loop, where it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Final, NamedTuple
+
+from litemq.broker.explain.verdict import Burial, Delivery, Facts, Half
+from litemq.broker.groups.recent_consumers import RETRY_QUEUE, Visit, Visitors
+from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
+from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, decode_events, in_order
+from litemq.clock import Clock
+from litemq.errors import LiteMQError
+from litemq.filters.filter import parse_filter
+from litemq.format.dead_letters import dead_topic, story_of
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import encode_record
+from litemq.format.record_view import RecordView
+from litemq.storage.state import QueueKey, TopicFacts, retry_topic
+from litemq.storage.store import Store
+from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name
+
+__all__ = ["Gathered", "Gatherer"]
+
+_MOST_COPIES: Final = 256
+_MOST_TOPICS: Final = 10_000
+_MOST_QUEUES: Final = 64  # of which the oldest message is looked at
+_ID_TIME_DIGITS: Final = 12  # an id begins with the milliseconds of its making, in hexadecimal
+_EARLIEST_MS: Final = 1_500_000_000_000  # what is earlier is no time of a message, but another kind of id
+
+
+class Copy(NamedTuple):
+    """A record that carries the id, and where it stands."""
+
+    stored: StoredRecord
+    stamp: Stamp
+
+
+class Gathered(NamedTuple):
+    """The facts, and the trace of the message, as far as there is one."""
+
+    facts: Facts
+    copies: int
+    events: list[TraceEvent]
+
+
+class Gatherer:
+    """Looks everything up, on one broker."""
+
+    def __init__(self, store: Store, clock: Clock, visitors: Visitors, lookups: Executor, is_paused: Callable[[str], bool]) -> None:
+        self._store = store
+        self._is_paused = is_paused
+        self._clock = clock
+        self._visitors = visitors
+        self._lookups = lookups
+        self._timers = TimerLookup(store)
+
+    async def gather(self, topic: str, message_id: str, group: str) -> Gathered:
+        """Everything about a message of a topic, or of any, and a group."""
+        topics = self._topics(topic, group)
+        loop = asyncio.get_running_loop()
+        name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
+        half = self._half(copies)
+        if half is not None:
+            # A transaction that has ended may have become messages that are not safe yet: they are looked for once they are.
+            await self._store.confirmed(self._store.log_end)
+            name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
+        events = await loop.run_in_executor(self._lookups, self._trace, message_id)
+        if not copies:
+            oldest_at = await loop.run_in_executor(self._lookups, self._oldest, [name] if name else topics[:1])
+            sent_at = sent_at_of(message_id)
+            is_topic = not topic or bool(topics)
+            facts = Facts(
+                message_id,
+                group,
+                topic,
+                self._clock.wall_ms(),
+                is_topic=is_topic,
+                is_found=False,
+                sent_at=sent_at,
+                oldest_at=oldest_at,
+            )
+            return Gathered(facts, 0, events)
+        timer = NOT_FOUND
+        if any(is_pending(copy.stored) for copy in copies):
+            known_as = TimerName(name, message_id)
+            timer = (await loop.run_in_executor(self._lookups, self._timers.find, [known_as]))[known_as]
+        half = half if _are_halves(copies) else None
+        return Gathered(self._facts(name, message_id, group, copies, half, timer), len(copies), events)
+
+    def _topics(self, topic: str, group: str) -> list[str]:
+        """Where to look: those of the group first."""
+        state = self._store.state
+        if topic:
+            return [topic] if state.topic(topic) is not None else []
+        names = [facts.name for facts in state.topics.values() if not facts.deleted and not is_system_name(facts.name)]
+        read = {key.topic_id for of, key in state.group_offsets if of == group}
+        return sorted(names, key=lambda name: (state.topic_ids[name] not in read, name))[:_MOST_TOPICS]
+
+    # From a thread --------------------------------------------------------------------------------------------------------------
+
+    def _find(self, topics: Sequence[str], message_id: str) -> tuple[str, list[Copy]]:
+        for topic in topics:
+            found = [
+                *self._store.find(topic, message_id, _MOST_COPIES, anywhere=True),
+                *self._store.find(dead_topic(topic), message_id, _MOST_COPIES),
+            ]
+            copies = [Copy(one, one.stamp) for one in found if one.stamp is not None and one.record.message_id == message_id]
+            if copies:
+                return topic, sorted(copies, key=lambda copy: copy.stamp.commitlog_offset)
+        return "", []
+
+    def _trace(self, message_id: str) -> list[TraceEvent]:
+        found = self._store.find(TRACE_TOPIC, message_id, _MOST_COPIES)
+        events = [event for one in found for event in decode_events(one.record.body) if event.message_id == message_id]
+        return in_order(events)
+
+    def _oldest(self, topics: Sequence[str]) -> int:
+        """When the oldest message was stored of those that retention has left; 0 where it took none."""
+        state = self._store.state
+        oldest = []
+        for topic in topics:
+            facts = state.topic(topic)
+            for queue_id in range(min(facts.queues, _MOST_QUEUES) if facts is not None else 0):
+                key = QueueKey(state.topic_ids[topic], queue_id)
+                least = state.least.get(key, 0)
+                if least:
+                    try:
+                        entries = self._store.read_entries(key, least, 1)
+                    except LiteMQError:
+                        continue
+                    oldest += entries["store_timestamp"].tolist()
+        return min(oldest, default=0)
+
+    # On the event loop ----------------------------------------------------------------------------------------------------------
+
+    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer) -> Facts:
+        state, now = self._store.state, self._clock.wall_ms()
+        facts = state.topic(topic)
+        if facts is None:  # deleted a moment ago
+            return Facts(message_id, group, topic, now, is_topic=False)
+        own = [copy for copy in copies if copy.stamp.topic_id == facts.topic_id]
+        retries = state.topic(retry_topic(group))
+        tried = [copy for copy in copies if retries is not None and copy.stamp.topic_id == retries.topic_id]
+        # The last record of its way: in its topic, or where the group tries it again.
+        last = max([*own[-1:], *tried[-1:]], key=lambda copy: copy.stamp.commitlog_offset, default=None)
+        came = self._visitors.lately(group, facts.topic_id)
+        filter_, fits = _filtered(came, last or copies[-1])
+        waiting = None if last is None else state.delivery.tries.get(last.stamp.commitlog_offset, group)
+        return Facts(
+            message_id,
+            group,
+            topic,
+            now,
+            stored_at=0 if not own else own[-1].stamp.store_timestamp,
+            due=self._store.timers.due_of(timer.pending, timer.delay_time) if last is None else 0,
+            delay_time=timer.delay_time,
+            is_cancelled=last is None and timer.state is TimerState.CANCELLED,
+            expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
+            delivery=None if last is None else self._delivery(group, facts, last, came),
+            waiting_try=None if waiting is None else (waiting.due, waiting.tries),
+            burial=self._burial(group, copies),
+            half=half,
+            is_paused=self._is_paused(group),
+            comes=len(came),
+            filter=filter_,
+            fits_filter=fits,
+        )
+
+    def _delivery(self, group: str, topic: TopicFacts, last: Copy, came: dict[int, Visit]) -> Delivery:
+        stamp, progress = last.stamp, self._store.state.delivery.progress
+        key, offset = QueueKey(stamp.topic_id, stamp.queue_id), stamp.queue_offset
+        group_offset = progress.offsets.get((group, key), -1)
+        queue = progress.of_queue(group, key)
+        done = queue.done.within(group_offset, offset + 1) if queue is not None else []
+        leases = queue.leases.within(offset, offset + 1) if queue is not None else []
+        begin = group_offset if group_offset >= 0 else self._store.state.least.get(key, 0)
+        is_retry = key.topic_id != topic.topic_id
+        owner = came.get(RETRY_QUEUE if is_retry else key.queue_id)
+        return Delivery(
+            "the retry queue" if is_retry else f"queue {key.queue_id}",
+            offset,
+            group_offset,
+            offset < group_offset or any(run_begin <= offset < end for run_begin, end in done),
+            leases[0].deadline if leases else 0,
+            leases[0].tries if leases else 0,
+            owner.client if owner is not None else "",
+            max(0, offset - begin - sum(min(end, offset) - run_begin for run_begin, end in done)),
+        )
+
+    def _half(self, copies: list[Copy]) -> Half | None:
+        """What became of a message of which there are only halves."""
+        if not _are_halves(copies):
+            return None
+        name = copies[-1].stored.record.transaction_id
+        known = self._store.state.delivery.halves.get(name)
+        return Half(name, known is not None and not known.number, known is not None and known.number > 0)
+
+    def _burial(self, group: str, copies: list[Copy]) -> Burial | None:
+        """The latest dead letter of the message for the group."""
+        for copy in reversed(copies):
+            if copy.stamp.kind is RecordKind.DEAD:
+                story = story_of(copy.stored.record.properties)
+                if story.group in ("", group) or story.reason is DeadReason.UNDECIDED:  # then the group is that of its producers
+                    there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
+                    return Burial(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
+        return None
+
+
+def _are_halves(copies: list[Copy]) -> bool:
+    return bool(copies) and all(copy.stamp.kind is RecordKind.HALF for copy in copies)
+
+
+def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:
+    """The filter by which the group takes what it wants, and whether a message fits it."""
+    texts = {(visit.filter, visit.filter_is_sql) for visit in came.values() if visit.filter}
+    if not texts or any(not visit.filter for visit in came.values()):
+        return "", True
+    view = RecordView(encode_record(last.stored.record, last.stamp, limits=STORED_LIMITS))
+    for text, is_sql in sorted(texts):
+        wanted = parse_filter(text, is_sql=is_sql)
+        if wanted is None or wanted.accepts(view):
+            return text, True
+    return min(texts)[0], False
+
+
+def sent_at_of(message_id: str) -> int:
+    """When a message was sent, as an id that the client made tells it, in ms; 0 for other ids."""
+    digits = message_id[:_ID_TIME_DIGITS]
+    if len(message_id) < 2 * _ID_TIME_DIGITS or not all(digit in "0123456789abcdef" for digit in digits):
+        return 0
+    milliseconds = int(digits, 16)
+    return milliseconds if _EARLIEST_MS < milliseconds < 2 * _EARLIEST_MS else 0

@@ -1,0 +1,218 @@
+"""Looking after groups: what they have done, setting their offsets, pausing and deleting them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from litemq.broker.groups.coordinator import Groups, Place
+from litemq.broker.groups.group_lag import GroupState
+from litemq.broker.groups.offset_resets import Step, plan, reset_record, to_undo, undo_steps
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.clock import Clock
+from litemq.errors import GroupBusyError, InvalidArgumentError
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import Control, Group, GroupChanged
+from litemq.proto.wire_pb2 import (
+    GroupRequest,
+    GroupsAnswer,
+    GroupSummary,
+    Opcode,
+    PauseRequest,
+    ResetAnswer,
+    ResetRequest,
+    ResetStep,
+    UndoRequest,
+)
+from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.store import Store
+from litemq.types import check_name
+
+__all__ = ["GroupAdmin"]
+
+_MOST_ID: Final = 64
+
+
+class GroupAdmin:
+    """The requests of those who look after groups; ``handlers`` are those of a broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        groups: Groups,
+        topic: Callable[[str], TopicFacts],
+        answering: Answering,
+        changed: Callable[[str], None],
+    ) -> None:
+        """``changed`` is told of each group whose offsets were set, or that goes on."""
+        self._store = store
+        self._clock = clock
+        self._groups = groups
+        self._topic = topic
+        self._answering = answering
+        self._changed = changed
+        self._state = GroupState(store, clock, groups)
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.DESCRIBE_GROUP: self._describe,
+            Opcode.LIST_GROUPS: self._list,
+            Opcode.PLAN_RESET: self._plan,
+            Opcode.RESET: self._reset,
+            Opcode.UNDO_RESET: self._undo,
+            Opcode.PAUSE_GROUP: self._pause,
+            Opcode.DELETE_GROUP: self._delete,
+        }
+
+    # Looking ------------------------------------------------------------------------------------------------------------------
+
+    def _describe(self, caller: Caller, frame: Frame) -> None:
+        group = check_name(parse(GroupRequest, frame[3]).group, "group")
+        answer, ask_age = self._state.describe(group)
+
+        def look() -> tuple[bytes, bytes]:
+            for state, key, offset in ask_age:
+                state.oldest = self._state.stored_at(key, offset)
+            return answer.SerializeToString(), b""
+
+        self._answering.look_up(caller, frame, look)
+
+    def _list(self, caller: Caller, frame: Frame) -> None:
+        keys: dict[str, list[QueueKey]] = defaultdict(list)
+        for group, key in self._store.state.group_offsets:
+            keys[group].append(key)
+        members: dict[str, int] = defaultdict(int)
+        for place in self._groups.places:
+            membership = self._groups.members(place)
+            members[place.group] += 0 if membership is None else len(membership.members)
+        facts = self._store.state.delivery.groups
+        answer = GroupsAnswer()
+        for group in sorted({*keys, *members, *facts.names}):
+            of_group = {*keys[group], *self._state.retry_queues(group, keys[group])}
+            states = [state for key in of_group if (state := self._state.of_queue(group, key)) is not None]
+            topics = sorted({state.topic for state in states})
+            lag = sum(state.lag for state in states)
+            answer.groups.append(GroupSummary(group=group, paused=facts.is_paused(group), members=members[group], lag=lag, topics=topics))
+        caller.answer(frame, answer.SerializeToString())
+
+    # Setting offsets ----------------------------------------------------------------------------------------------------------
+
+    def _plan(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ResetRequest, frame[3])
+        topic = self._topic(request.topic)
+        places = self._places(request.group, topic, request.queue_ids)
+        members, in_flight = self._busy(request.group, topic)
+
+        def look() -> tuple[bytes, bytes]:
+            steps = plan(places, request.to, request.value, self._store.offset_at_time)
+            return _answer("", steps, members, in_flight).SerializeToString(), b""
+
+        self._answering.look_up(caller, frame, look)
+
+    def _reset(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ResetRequest, frame[3])
+        topic = self._topic(request.topic)
+        reset_id = _checked_id(request.reset_id)
+        planned = {offset.queue_id: offset.offset for offset in request.planned}
+        if not planned:
+            raise InvalidArgumentError("a reset names the offset of each queue: ask for a plan first")
+        steps = [
+            Step(key, before, min(max(planned[key.queue_id], least), following), least, following)
+            for key, before, least, following in self._places(request.group, topic, list(planned))
+        ]
+        self._set(caller, frame, request.group, topic, reset_id, steps, force=request.force)
+
+    def _undo(self, caller: Caller, frame: Frame) -> None:
+        request = parse(UndoRequest, frame[3])
+        topic = self._topic(request.topic)
+        group = check_name(request.group, "group")
+        former = self._store.state.delivery.groups.resets(group)
+        again = next((reset.undoes for reset in former if reset.reset_id == request.undo_id), "")
+        reset = to_undo(
+            [reset for reset in former if not again or reset.reset_id != request.undo_id], again or request.reset_id, topic.topic_id
+        )
+        current = {place[0]: place for place in self._places(group, topic, ())}
+        steps = undo_steps(reset, current)
+        if request.dry_run:
+            caller.answer(frame, _answer(reset.reset_id, steps, *self._busy(group, topic)).SerializeToString())
+            return
+        self._set(caller, frame, group, topic, _checked_id(request.undo_id), steps, force=request.force, undoes=reset.reset_id)
+
+    def _set(
+        self,
+        caller: Caller,
+        frame: Frame,
+        group: str,
+        topic: TopicFacts,
+        reset_id: str,
+        steps: list[Step],
+        *,
+        force: bool,
+        undoes: str = "",
+    ) -> None:
+        members, in_flight = self._busy(group, topic)
+        answer = _answer(reset_id, steps, members, in_flight).SerializeToString()
+        former = self._store.state.delivery.groups.resets(group)
+        if any(reset.reset_id == reset_id for reset in former):  # it was asked for before, and the answer was lost
+            answer_when_safe(self._store, caller, frame, self._store.log_end, answer)
+            return
+        if (members or in_flight) and not force:
+            raise GroupBusyError(
+                f"group {group!r} reads {topic.name!r}: {members} members are connected, {in_flight} messages are leased. "
+                "Stop them first, or use --force (force=True): they lose their places and begin anew"
+            )
+        appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
+        self._groups.end_all(Place(group, topic.topic_id))  # what they say late is refused; what they read before is not continued
+        self._changed(group)
+        answer_when_safe(self._store, caller, frame, appended.end, answer)
+
+    def _places(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[tuple[QueueKey, int, int, int]]:
+        check_name(group, "group")
+        wrong = [queue_id for queue_id in queue_ids if queue_id >= topic.queues]
+        if wrong:
+            raise InvalidArgumentError(f"queue {wrong[0]}: topic {topic.name!r} has {topic.queues}")
+        state = self._store.state
+        keys = [QueueKey(topic.topic_id, queue_id) for queue_id in sorted(set(queue_ids)) or range(topic.queues)]
+        return [(key, self._groups.committed(group, key), state.earliest(key), state.next.get(key, 0)) for key in keys]
+
+    def _busy(self, group: str, topic: TopicFacts) -> tuple[int, int]:
+        membership = self._groups.members(Place(group, topic.topic_id))
+        keys = [QueueKey(topic.topic_id, queue_id) for queue_id in range(topic.queues)]
+        return 0 if membership is None else len(membership.members), sum(self._state.in_flight(group, key) for key in keys)
+
+    # Pausing and deleting -----------------------------------------------------------------------------------------------------
+
+    def _pause(self, caller: Caller, frame: Frame) -> None:
+        request = parse(PauseRequest, frame[3])
+        group = check_name(request.group, "group")
+        end = self._store.log_end
+        if self._store.state.delivery.groups.is_paused(group) != request.paused:
+            changed = GroupChanged(group=Group(group=group, paused=request.paused))
+            end = self._store.append_control(Control(group_changed=changed)).end
+            self._changed(group)
+        answer_when_safe(self._store, caller, frame, end)
+
+    def _delete(self, caller: Caller, frame: Frame) -> None:
+        group = check_name(parse(GroupRequest, frame[3]).group, "group")
+        reading = sum(place.group == group for place in self._groups.places)
+        leased = sum(self._state.in_flight(group, key) for name, key in self._store.state.group_offsets if name == group)
+        if reading or leased:
+            raise GroupBusyError(f"group {group!r} reads {reading} topics, {leased} messages are leased: stop its consumers first")
+        if self._store.state.topic(f"%RETRY%{group}") is not None:
+            self._store.delete_topic(f"%RETRY%{group}")
+        appended = self._store.append_control(Control(group_changed=GroupChanged(group=Group(group=group, gone=True))))
+        self._changed(group)
+        answer_when_safe(self._store, caller, frame, appended.end)
+
+
+def _answer(reset_id: str, steps: list[Step], members: int = 0, in_flight: int = 0) -> ResetAnswer:
+    told = [ResetStep(queue_id=step.key.queue_id, before=step.before, after=step.after, least=step.least, next=step.next) for step in steps]
+    return ResetAnswer(reset_id=reset_id, steps=told, members=members, in_flight=in_flight)
+
+
+def _checked_id(reset_id: str) -> str:
+    if not 1 <= len(reset_id) <= _MOST_ID or not reset_id.isascii() or not reset_id.isprintable():
+        raise InvalidArgumentError(f"reset_id={reset_id[:80]!r}: 1 … {_MOST_ID} ASCII characters")
+    return reset_id

@@ -1,0 +1,118 @@
+"""What members of groups ask of a broker, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from litemq.broker.groups.coordinator import Groups, Place
+from litemq.broker.groups.membership import Member, Membership
+from litemq.broker.reading.long_polls import full_range_of
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    CommitRequest,
+    GroupAssignment,
+    GroupHeartbeat,
+    GroupQueue,
+    JoinRequest,
+    LeaveRequest,
+    Opcode,
+    ReleaseRequest,
+)
+from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.store import Store
+
+__all__ = ["GroupRequests"]
+
+
+class GroupRequests:
+    """The requests of group members; ``handlers`` are those of a broker."""
+
+    def __init__(self, store: Store, groups: Groups, topic: Callable[[str], TopicFacts]) -> None:
+        """``topic`` finds one by its name, and raises where there is none."""
+        self._store = store
+        self._groups = groups
+        self._topic = topic
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.JOIN_GROUP: self._join,
+            Opcode.GROUP_HEARTBEAT: self._heartbeat,
+            Opcode.RELEASE_QUEUES: self._release,
+            Opcode.LEAVE_GROUP: self._leave,
+            Opcode.COMMIT_OFFSETS: self._commit,
+        }
+
+    def _join(self, caller: Caller, frame: Frame) -> None:
+        request = parse(JoinRequest, frame[3])
+        topic = self._topic(request.topic)
+        held = [QueueKey(topic.topic_id, queue_id) for queue_id in request.held]
+        retry = self._groups.retry_key(request.group, topic.topic_id) if request.held_retry else None
+        membership, member = self._groups.join(
+            caller,
+            request.group,
+            topic,
+            request.member,
+            request.session_timeout_ms,
+            request.strategy,
+            request.zone,
+            held if retry is None else [*held, retry],
+        )
+        caller.answer(frame, self._assignment(request.group, topic, membership, member).SerializeToString())
+
+    def _heartbeat(self, caller: Caller, frame: Frame) -> None:
+        request = parse(GroupHeartbeat, frame[3])
+        topic = self._topic(request.topic)
+        place = Place(request.group, topic.topic_id)
+        name = request.member or caller.client_id
+
+        def answer() -> None:
+            membership = self._groups.members(place)
+            member = None if membership is None else membership.members.get(name)
+            if membership is None or member is None or member.version == request.version:
+                answer = GroupAssignment(session=request.session, version=request.version, unchanged=True)
+            else:
+                answer = self._assignment(place.group, topic, membership, member)
+            caller.answer(frame, answer.SerializeToString())
+
+        self._groups.heartbeat(caller, frame, place, name, request.session, request.version, request.wait_ms, answer)
+
+    def _assignment(self, group: str, topic: TopicFacts, membership: Membership, member: Member) -> GroupAssignment:
+        queues = []
+        for key, generation in membership.assigned(member.name):
+            is_retry = key.topic_id != topic.topic_id
+            queue_range = full_range_of(self._store, key)
+            if is_retry:
+                queue_range.queue_id = 0
+            queues.append(
+                GroupQueue(range=queue_range, committed=self._groups.committed(group, key), is_retry=is_retry, generation=generation)
+            )
+        return GroupAssignment(
+            session=member.session,
+            version=member.version,
+            queues=queues,
+            release=membership.unwanted(member.name),
+            reset_id=self._store.state.delivery.groups.reset_id(group),
+            session_timeout_ms=member.timeout_ns // 1_000_000,
+        )
+
+    def _release(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ReleaseRequest, frame[3])
+        place = Place(request.group, self._topic(request.topic).topic_id)
+        self._groups.release(caller, place, request.member, request.session, request.generations)
+        caller.answer(frame, b"")
+
+    def _leave(self, caller: Caller, frame: Frame) -> None:
+        request = parse(LeaveRequest, frame[3])
+        self._groups.leave(caller, Place(request.group, self._topic(request.topic).topic_id), request.member)
+        caller.answer(frame, b"")
+
+    def _commit(self, caller: Caller, frame: Frame) -> None:
+        request = parse(CommitRequest, frame[3])
+        topic = self._topic(request.topic)
+        offsets = [
+            (self._groups.key_of(request.group, topic, each.queue_id, is_retry=each.is_retry), each.offset, each.generation)
+            for each in request.offsets
+        ]
+        appended = self._groups.commit(caller, request.group, topic.topic_id, offsets)
+        answer_when_safe(self._store, caller, frame, appended.end)

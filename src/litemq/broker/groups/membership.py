@@ -1,0 +1,203 @@
+"""The members of one group for one topic, and who of them has which queue: a state machine without a clock, a socket or a log.
+
+A queue has one owner, and each time it gets one a new *generation*, by which what a former owner says late is known. It changes hands in two
+steps: its owner is asked to give it up, and only when it did, or its session ended, the next one gets it. Nobody else hears of that.
+
+A session ends when its member was not heard for its time; when its connection is lost, it has a short while to come back on another one,
+and goes on as if nothing had been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from litemq.broker.groups.assignment import Candidate, Strategy, assign
+from litemq.errors import InvalidArgumentError, NotGroupMemberError
+from litemq.storage.state import QueueKey
+
+__all__ = ["Changes", "Member", "Membership", "Owned"]
+
+
+class Owned(NamedTuple):
+    """A queue's owner."""
+
+    member: str
+    generation: int
+
+
+class Changes(NamedTuple):
+    """What an event led to: whose assignment is another now, whose session ended, and the generations that count no more."""
+
+    members: tuple[str, ...] = ()
+    ended: tuple[int, ...] = ()  # sessions
+    fenced: tuple[tuple[QueueKey, int], ...] = ()
+
+
+class Member:
+    """One reader of the group."""
+
+    __slots__ = ("is_connected", "name", "session", "timeout_ns", "until_ns", "version", "zone")
+
+    def __init__(self, name: str, session: int, zone: str, timeout_ns: int, now_ns: int) -> None:
+        self.name = name
+        self.session = session
+        self.zone = zone
+        self.timeout_ns = timeout_ns
+        self.until_ns = now_ns + timeout_ns  # when its session ends, if it is not heard before
+        self.is_connected = True
+        self.version = 0  # of its assignment: whoever knows another one has to be told
+
+
+class Membership:
+    """``queues`` are given to those who ``join``. All times are nanoseconds of one clock that never steps."""
+
+    def __init__(self, queues: Sequence[QueueKey], new_number: Callable[[], int], *, broker: str = "", zone: str = "") -> None:
+        """``new_number`` gives numbers that were never given before."""
+        self.members: dict[str, Member] = {}
+        self.owners: dict[QueueKey, Owned] = {}
+        self.strategy = Strategy.AVERAGE
+        self._queues = tuple(queues)
+        self._known = frozenset(queues)
+        self._gathers_until_ns: int | None = None
+        self._targets: dict[QueueKey, str] = {}
+        self._new_number = new_number
+        self._broker = broker
+        self._zone = zone
+
+    # What members say ---------------------------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        name: str,
+        now_ns: int,
+        timeout_ns: int,
+        *,
+        strategy: Strategy = Strategy.AVERAGE,
+        zone: str = "",
+        held: Sequence[QueueKey] = (),
+        gather_ns: int = 0,
+    ) -> Changes:
+        """A reader comes, or comes again on another connection: then it keeps what it has.
+
+        Where nobody is known who had queues before, the broker itself was away: each goes on with what it ``held``, and for a moment, in
+        which all come back, the others' queues are given to nobody.
+        """
+        others = len(self.members) - (name in self.members)
+        if others and strategy is not self.strategy:
+            raise InvalidArgumentError(
+                f"assignment={strategy.value!r}: the group's other members have joined with {self.strategy.value!r}. "
+                "All have to choose the same; stop the others to change it"
+            )
+        self.strategy = strategy
+        member = self.members.get(name)
+        if member is not None and member.zone == zone:
+            member.timeout_ns, member.is_connected = timeout_ns, True
+            member.until_ns = now_ns + timeout_ns
+            member.version += 1
+            return self._rebalance()
+        ended = self.end([name]) if member is not None else Changes()
+        if held and not self.members:
+            self._gathers_until_ns = now_ns + gather_ns
+        self.members[name] = Member(name, self._new_number(), zone, timeout_ns, now_ns)
+        for key in held:
+            if key in self._known and key not in self.owners:
+                self.owners[key] = Owned(name, self._new_number())
+        return _together(ended, self._rebalance())
+
+    def heard(self, name: str, session: int, now_ns: int) -> Member:
+        """A member said something. Raises where its session is over."""
+        member = self.members.get(name)
+        if member is None or member.session != session:
+            raise NotGroupMemberError(f"the session of member {name!r} is over: it was not heard for too long, or was ended. Join again")
+        member.until_ns = now_ns + member.timeout_ns
+        member.is_connected = True
+        return member
+
+    def release(self, name: str, generations: Iterable[int]) -> Changes:
+        """A member gives queues up: those of these generations that it has."""
+        given_up = set(generations)
+        freed = [(key, owned.generation) for key, owned in self.owners.items() if owned.member == name and owned.generation in given_up]
+        for key, _ in freed:
+            del self.owners[key]
+        return self._rebalance()._replace(fenced=tuple(freed))
+
+    def lost(self, name: str, now_ns: int, grace_ns: int) -> None:
+        """A member's connection has ended; it may come back on another one."""
+        member = self.members.get(name)
+        if member is not None:
+            member.is_connected = False
+            member.until_ns = min(member.until_ns, now_ns + grace_ns)
+
+    def end(self, names: Iterable[str]) -> Changes:
+        """Sessions are over: their members left, or are made to."""
+        gone = {name: self.members.pop(name) for name in names if name in self.members}
+        fenced = tuple((key, owned.generation) for key, owned in self.owners.items() if owned.member in gone)
+        for key, _ in fenced:
+            del self.owners[key]
+        changes = self._rebalance()
+        return Changes(changes.members, tuple(member.session for member in gone.values()), fenced)
+
+    def end_overdue(self, now_ns: int) -> Changes:
+        """End the sessions of those who were silent for too long."""
+        if self._gathers_until_ns is not None and self._gathers_until_ns <= now_ns:
+            self._gathers_until_ns = None
+        return self.end([member.name for member in self.members.values() if member.until_ns <= now_ns])
+
+    def add_queue(self, key: QueueKey) -> Changes:
+        """There is one more queue."""
+        if key in self._known:
+            return Changes()
+        self._queues += (key,)
+        self._known |= {key}
+        return self._rebalance()
+
+    # What members are told ----------------------------------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> tuple[QueueKey, ...]:
+        """All that there are."""
+        return self._queues
+
+    @property
+    def next_end_ns(self) -> int | None:
+        """When to look next: a session ends then, if its member stays silent, or all have come back who will."""
+        ends = [member.until_ns for member in self.members.values()]
+        return min(ends if self._gathers_until_ns is None else [*ends, self._gathers_until_ns], default=None)
+
+    def assigned(self, name: str) -> list[tuple[QueueKey, int]]:
+        """The queues that a member has to read, with their generations."""
+        return [(key, owned.generation) for key, owned in self._owned(name) if self._targets.get(key) == name]
+
+    def unwanted(self, name: str) -> list[int]:
+        """The generations that a member has to give up: others wait for their queues."""
+        return [owned.generation for key, owned in self._owned(name) if self._targets.get(key) != name]
+
+    def _owned(self, name: str) -> list[tuple[QueueKey, Owned]]:
+        return [(key, owned) for key, owned in self.owners.items() if owned.member == name]
+
+    # ---------------------------------------------------------------------------------------------------------------------------
+
+    def _rebalance(self) -> Changes:
+        """Decide anew; give out what is free."""
+        before, current = self._targets, {key: owned.member for key, owned in self.owners.items()}
+        candidates = [Candidate(member.name, member.zone) for member in self.members.values()]
+        if self._gathers_until_ns is None:
+            self._targets = assign(self.strategy, self._queues, candidates, current, broker=self._broker, zone=self._zone)
+        else:
+            self._targets = current
+        changed: set[str] = set()
+        for key, member in self._targets.items():
+            owner = current.get(key)
+            if owner is None:
+                self.owners[key] = Owned(member, self._new_number())
+                changed.add(member)
+            elif before.get(key) != member:
+                changed.add(owner)  # it has to give the queue up, or may keep it after all
+        for name in changed:
+            self.members[name].version += 1
+        return Changes(tuple(sorted(changed)))
+
+
+def _together(first: Changes, second: Changes) -> Changes:
+    return Changes(tuple(sorted({*first.members, *second.members})), first.ended + second.ended, first.fenced + second.fenced)

@@ -1,0 +1,189 @@
+"""Jobs are created, changed, paused and deleted: what is asked for in one request becomes one record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from litemq.broker.jobs.job import checked, ticks_between
+from litemq.broker.jobs.scheduler import Cron
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError, LiteMQError, OverloadedError, TopicNotFoundError
+from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.proto.wire_pb2 import JobOutcome
+from litemq.storage.state.jobs import first_job_number
+from litemq.storage.store import Store
+
+__all__ = ["JobChanges", "PutHow"]
+
+_AT_ONCE: Final = 32  # jobs that are checked, before others have their turn
+_MOST_COUNTED: Final = 1_000
+_RETRY_AFTER_MS: Final = 1_000
+_WHEN: Final = ("expression", "timezone", "every_ms", "anchor", "start_at", "end_at")
+
+
+class PutHow(IntEnum):
+    """What a job that is put may be to those that are there."""
+
+    CREATE = 0
+    CHANGE = 1
+    EITHER = 2
+
+
+class JobChanges:
+    """On the event loop; each change is told to ``cron``."""
+
+    def __init__(self, store: Store, clock: Clock, cron: Cron, max_jobs: int, max_bytes: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._cron = cron
+        self._max_jobs = max_jobs
+        self._max_bytes = max_bytes
+        self._jobs = store.state.delivery.jobs
+
+    async def put(self, told: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
+        """Create or change jobs; for each what was done, or why not. Those that are wrong do not keep the others from it."""
+        now = self._clock.wall_ms()
+        kept: list[JobDefinition | LiteMQError] = []
+        for number, each in enumerate(told):
+            kept.append(self._checked(each, now))
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+        # From here on nobody else changes anything.
+        outcomes: list[JobOutcome] = []
+        changes: list[JobPut] = []
+        ids: set[str] = set()
+        new = 0
+        for job in kept:
+            try:
+                if isinstance(job, LiteMQError):
+                    raise job
+                if job.id in ids:
+                    raise InvalidArgumentError(f"job {job.id!r} is named twice")
+                ids.add(job.id)
+                change = self._change(job, how, now, new=new)
+                outcomes.append(JobOutcome(done="unchanged" if change is None else "changed" if change.number else "created"))
+                if change is not None:
+                    changes.append(change)
+                    new += not change.number
+            except LiteMQError as error:
+                outcomes.append(JobOutcome(code=error.code, problem=str(error)))
+        if changes and not dry_run:
+            self._append(changes)
+        return outcomes
+
+    def _checked(self, told: JobDefinition, now: int) -> JobDefinition | LiteMQError:
+        slot = self._jobs.slot_of(told.id)
+        try:
+            job = checked(told, now, None if slot is None else self._jobs.definition(slot))
+            topic = self._store.state.topic(job.topic)
+            if topic is None:
+                raise TopicNotFoundError(f"there is no topic {job.topic!r}: create it with `litemq topic create {job.topic}`")
+            if job.HasField("queue_id") and not topic.has_queue(job.queue_id):
+                raise InvalidArgumentError(f"queue {job.queue_id}: topic {topic.name!r} has {topic.queues}")
+            if job.HasField("priority") and not topic.has_priorities:
+                raise InvalidArgumentError(f"priority={job.priority}: topic {topic.name!r} has no priorities")
+        except LiteMQError as error:
+            return error
+        return job
+
+    def _change(self, job: JobDefinition, how: PutHow, now: int, *, new: int) -> JobPut | None:
+        """What a record says of a job; nothing, where it is as it was."""
+        slot = self._jobs.slot_of(job.id)
+        if slot is None:
+            if how is PutHow.CHANGE:
+                raise _not_found(job.id)
+            if len(self._jobs) + new >= self._max_jobs:
+                raise OverloadedError(f"{self._max_jobs} jobs are here already (max_jobs): delete some", _RETRY_AFTER_MS)
+            if self._jobs.table.bytes > self._max_bytes:
+                raise OverloadedError(
+                    f"jobs of {self._max_bytes} bytes are here already (max_job_bytes): delete some, or make their bodies smaller",
+                    _RETRY_AFTER_MS,
+                )
+            return JobPut(definition=job.SerializeToString(deterministic=True), through=now)
+        before = self._jobs.definition(slot)
+        if how is not PutHow.CHANGE:
+            job.paused = before.paused  # whoever creates a job again does not mean that
+        definition = job.SerializeToString(deterministic=True)
+        if definition == self._jobs.table.definitions[slot]:
+            return None
+        if how is PutHow.CREATE:
+            raise JobExistsError(
+                f"there is a job {job.id!r} already, and it is another one: choose another id, or change it with `mq.jobs.update`, `litemq job create --replace`"
+            )
+        change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=definition)
+        is_another_time = any(getattr(before, name) != getattr(job, name) for name in _WHEN)
+        if is_another_time or (before.paused and not job.paused):
+            self._begin_anew(change, slot, before, now)
+        return change
+
+    def _begin_anew(self, change: JobPut, slot: int, before: JobDefinition, now: int) -> None:
+        """Ticks that were due until now are not sent any more: it is another schedule, or they were paused. At least so many, if they are many."""
+        row = self._jobs.table.columns[slot]
+        change.through = max(now, int(row["through"]))
+        change.skipped = bool(row["queued"]) + sum(1 for _ in ticks_between(before, int(row["through"]), now, _MOST_COUNTED))
+
+    def _append(self, changes: list[JobPut]) -> None:
+        new = [change for change in changes if not change.number]
+
+        def make(log_end: int) -> Control:
+            for change, number in zip(new, first_job_number(log_end, len(new)), strict=True):
+                change.number = number
+            return Control(jobs_put=JobsPut(jobs=changes))
+
+        self._store.append_numbered(make)
+        self._tell(change.number for change in changes)
+
+    def _tell(self, numbers: Iterable[int]) -> None:
+        slots = self._jobs.table.slots(np.fromiter(numbers, np.int64))
+        self._cron.changed(slots[slots >= 0].tolist())
+
+    def pause(self, ids: Sequence[str], *, paused: bool) -> list[JobOutcome]:
+        """Pause jobs, or let them go on: what was due meanwhile is not sent, but counted."""
+        changes, outcomes, now = [], [], self._clock.wall_ms()
+        for job_id in dict.fromkeys(ids):
+            slot = self._jobs.slot_of(job_id)
+            if slot is None:
+                outcomes.append(_outcome(_not_found(job_id)))
+                continue
+            job = self._jobs.definition(slot)
+            outcomes.append(JobOutcome(done="unchanged" if job.paused is paused else "changed"))
+            if job.paused is not paused:
+                before = self._jobs.definition(slot)
+                job.paused = paused
+                change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=job.SerializeToString(deterministic=True))
+                if not paused:
+                    self._begin_anew(change, slot, before, now)
+                changes.append(change)
+        if changes:
+            self._append(changes)
+        return outcomes
+
+    def delete(self, ids: Sequence[str]) -> list[JobOutcome]:
+        """Delete jobs; their messages stay."""
+        numbers, outcomes = [], []
+        for job_id in dict.fromkeys(ids):
+            slot = self._jobs.slot_of(job_id)
+            if slot is None:
+                outcomes.append(_outcome(_not_found(job_id)))
+            else:
+                numbers.append(int(self._jobs.table.numbers[slot]))
+                outcomes.append(JobOutcome(done="deleted"))
+        if numbers:
+            slots = self._jobs.table.slots(np.array(numbers, np.int64))
+            self._store.append_control(Control(jobs_deleted=JobsDeleted(numbers=numbers)))
+            self._cron.changed(slots[slots >= 0].tolist())
+        return outcomes
+
+
+def _not_found(job_id: str) -> JobNotFoundError:
+    return JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows those that there are")
+
+
+def _outcome(error: LiteMQError) -> JobOutcome:
+    return JobOutcome(code=error.code, problem=str(error))

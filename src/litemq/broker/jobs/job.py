@@ -1,0 +1,243 @@
+"""What a job may be, when it runs next, and what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from litemq.errors import InvalidArgumentError
+from litemq.format.crc import crc32c
+from litemq.format.limits import MAX_KEYS, RecordLimits
+from litemq.format.record import RecordTemplate
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.schedules.cron import NEVER, EverySchedule, Schedule, check_every, cron_schedule, duration_ms
+from litemq.types import (
+    DEFAULT_PRIORITY,
+    JOB_PROPERTY,
+    LATEST_TIME_MS,
+    RETRIES_PROPERTY,
+    TICK_PROPERTY,
+    TIMEOUT_PROPERTY,
+    CatchUp,
+    Overlap,
+    check_name,
+)
+
+__all__ = [
+    "MAX_JOB_ID",
+    "DueTicks",
+    "checked",
+    "due_at",
+    "due_ticks",
+    "next_tick",
+    "schedule_of",
+    "tick_id",
+    "tick_record",
+    "ticks_between",
+]
+
+MAX_JOB_ID: Final = 48  # the id of a tick's message has its time, too
+_DAY_MS: Final = 86_400_000
+_LONGEST_MS: Final = 366 * _DAY_MS
+_MOST_RETRIES: Final = 1_000
+_MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
+_MOST_COUNTED: Final = 1_000
+_ON_TIME_MS: Final = 10_000  # what is no later is sent even by those who want nothing caught up
+_ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
+_OVERLAPS: Final = frozenset(map(int, Overlap))
+_CATCH_UPS: Final = frozenset(map(int, CatchUp))
+_MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
+_LIMITS: Final = RecordLimits(512 << 10)
+
+
+def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
+    """A definition as it is kept, or an error that says what is wrong. One that changes a job goes on from what it was."""
+    job = JobDefinition()
+    job.CopyFrom(told)
+    job_id = job.id
+    check_name(job_id, "job")
+    if len(job_id) > MAX_JOB_ID:
+        raise InvalidArgumentError(f"job id of {len(job_id)} characters: at most {MAX_JOB_ID} are allowed")
+    check_name(job.topic)
+    if job.group:
+        check_name(job.group, "group")
+    _check_schedule(job, now, before)
+    _check_rules(job)
+    if len(job.body) > _MOST_BODY:
+        raise InvalidArgumentError(f"a body of {len(job.body)} bytes: a job has {_MOST_BODY} at most; send what is larger from its handler")
+    if len(job.keys) >= MAX_KEYS:
+        raise InvalidArgumentError(f"{len(job.keys)} keys: a job has {MAX_KEYS - 1} at most, its id is one more")
+    if job.properties and any(each.name.startswith("litemq-") for each in job.properties):
+        raise InvalidArgumentError("properties whose names begin with litemq- are the broker's own")
+    if job.tags or job.keys or job.properties or job.ordering_key:
+        tick_record(job, 0, tick_id(job, LATEST_TIME_MS), now)  # refuses what no message may have
+    return job
+
+
+def _check_schedule(job: JobDefinition, now: int, before: JobDefinition | None) -> None:
+    if job.expression.lstrip()[:6].lower() == "@every":
+        if job.every_ms:
+            raise InvalidArgumentError(f"job {job.id!r} has an expression and a duration: choose one")
+        job.every_ms, job.expression = duration_ms(job.expression), ""
+    if bool(job.expression) == bool(job.every_ms):
+        raise InvalidArgumentError(f"job {job.id!r}: say either an expression or every how many seconds it runs")
+    for name, moment in (("start_at", job.start_at), ("end_at", job.end_at)):
+        if not 0 <= moment <= LATEST_TIME_MS:
+            raise InvalidArgumentError(f"{name}={moment}: choose a time before the year 10000")
+    if job.end_at and job.end_at <= job.start_at:
+        raise InvalidArgumentError(f"job {job.id!r} ends before it starts")
+    if job.every_ms:
+        check_every(job.every_ms)
+        same = before is not None and before.every_ms == job.every_ms and before.start_at == job.start_at
+        job.anchor = before.anchor if before is not None and same else job.start_at or now // 1000 * 1000
+        job.timezone = ""
+    else:
+        job.anchor = 0
+        cron_schedule(job.expression, job.timezone)
+
+
+def _check_rules(job: JobDefinition) -> None:
+    overlap, catch_up = job.overlap, job.catch_up
+    if overlap not in _OVERLAPS or catch_up not in _CATCH_UPS:
+        raise InvalidArgumentError(f"overlap={overlap}, catch_up={catch_up}: one of them is not known here")
+    if overlap != _ALLOW and not job.group:
+        raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")
+    if not job.catch_up_window_ms:
+        job.catch_up_window_ms = _DAY_MS
+    for name, length, most in (
+        ("catch_up_window_ms", job.catch_up_window_ms, _LONGEST_MS),
+        ("jitter_ms", job.jitter_ms, _DAY_MS),
+        ("timeout_ms", job.timeout_ms, _DAY_MS),
+    ):
+        if not 0 <= length <= most:
+            raise InvalidArgumentError(f"{name}={length}: choose 0 … {most}")
+    if job.max_retries > _MOST_RETRIES:
+        raise InvalidArgumentError(f"max_retries={job.max_retries}: choose 0 … {_MOST_RETRIES}")
+    if job.HasField("priority") and job.priority > 255:
+        raise InvalidArgumentError(f"priority={job.priority}: choose 0 … 255")
+
+
+# When ---------------------------------------------------------------------------------------------------------------------------
+
+
+def schedule_of(job: JobDefinition) -> Schedule:
+    """What says when a job runs."""
+    return EverySchedule(job.every_ms, job.anchor) if job.every_ms else cron_schedule(job.expression, job.timezone)
+
+
+def next_tick(job: JobDefinition, through: int) -> int:
+    """The first tick (ms) behind another time; ``NEVER`` where there is none."""
+    tick = schedule_of(job).next(max(through, job.start_at - 1))
+    return NEVER if job.end_at and tick > job.end_at else tick
+
+
+def due_at(job: JobDefinition, tick: int) -> int:
+    """When a tick is sent: later than it says by what is the job's own."""
+    return tick + crc32c(job.id.encode()) % (job.jitter_ms + 1) if job.jitter_ms and tick < NEVER else tick
+
+
+def ticks_between(job: JobDefinition, after: int, until: int, most: int) -> Iterator[int]:
+    """Up to so many ticks that are later than one time, and not later than another."""
+    for _ in range(most):
+        after = next_tick(job, after)
+        if after > until:
+            return
+        yield after
+
+
+class DueTicks(NamedTuple):
+    """Ticks to be sent, up to where all are decided then, and how many of those are not sent: at least so many, where they are very many."""
+
+    send: list[int]
+    through: int
+    missed: int
+    following: int = 0  # the first tick that is not due yet, where it is known
+
+
+def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
+    """What is due of a job whose ticks up to ``through`` are decided, by its rule for what was missed."""
+    until = now - due_at(job, 0)  # all of its ticks come so much later
+    last = next_tick(job, through)
+    if last > until:
+        return DueTicks([], through, 0, last)
+    following = next_tick(job, last)
+    if following > until and until - last <= _ON_TIME_MS:
+        return DueTicks([last], last, 0, following)  # as nearly always
+    last = _last_tick(job, through, until)
+    oldest = until - job.catch_up_window_ms
+    if job.catch_up == CatchUp.ALL:
+        send = list(ticks_between(job, max(through, oldest - 1), last, _MOST_CAUGHT_UP))
+        last = send[-1] if send else last  # the others come next
+    elif until - last <= _ON_TIME_MS or (job.catch_up == CatchUp.ONE and last >= oldest):
+        send = [last]
+    else:
+        send = []
+    before = (send[0] if send else last + 1) - 1
+    return DueTicks(send, last, _count(job, through, before))
+
+
+def _last_tick(job: JobDefinition, through: int, until: int) -> int:
+    """The latest tick behind a time and not later than another: there is one."""
+    span = 60_000
+    while until - span > through and next_tick(job, until - span) > until:
+        span *= 2
+    last = tick = next_tick(job, max(through, until - span))
+    while tick <= until:
+        last, tick = tick, next_tick(job, tick)
+    return last
+
+
+def _count(job: JobDefinition, after: int, until: int) -> int:
+    if job.every_ms and not job.start_at:
+        first = schedule_of(job).next(after)
+        return 0 if first > until else (until - first) // job.every_ms + 1
+    return sum(1 for _ in ticks_between(job, after, until, _MOST_COUNTED))
+
+
+# What ---------------------------------------------------------------------------------------------------------------------------
+
+
+def tick_id(job: JobDefinition, tick: int) -> str:
+    """The id of a tick's message."""
+    return f"{job.id}@{tick}"
+
+
+def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
+    """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
+    shared = _template(
+        job.topic,
+        tuple(job.tags) if job.tags else (),
+        tuple([(each.name, each.value) for each in job.properties]) if job.properties else (),
+        job.priority if job.HasField("priority") else DEFAULT_PRIORITY,
+        tick or shown_tick,
+        job.timeout_ms,
+        job.max_retries if job.HasField("max_retries") else -1,
+    )
+    job_id = job.id
+    return shared.also({JOB_PROPERTY: job_id}).encode(
+        job.body,
+        message_id=message_id,
+        keys=(*job.keys, job_id) if job.keys else (job_id,),
+        born_timestamp=now,
+        delay_time=tick,
+        sharding_key=job.ordering_key,
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _template(
+    topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int, tick: int, timeout_ms: int, max_retries: int
+) -> RecordTemplate:
+    """What messages of many jobs share that are due at one moment."""
+    named = dict(properties)
+    if len(named) != len(properties):
+        raise InvalidArgumentError("a property is named twice")
+    if tick:
+        named[TICK_PROPERTY] = datetime.fromtimestamp(tick / 1000, UTC).isoformat(timespec="milliseconds")
+    if timeout_ms:
+        named[TIMEOUT_PROPERTY] = str(timeout_ms)
+    if max_retries >= 0:
+        named[RETRIES_PROPERTY] = str(max_retries)
+    return RecordTemplate(topic, tags=tags, properties=named, priority=priority, limits=_LIMITS)

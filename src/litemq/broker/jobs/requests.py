@@ -1,0 +1,194 @@
+"""What is asked about jobs, and what a broker answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Final
+
+from google.protobuf.message import Message
+
+from litemq.broker.jobs.changes import JobChanges, PutHow
+from litemq.broker.jobs.manual_runs import JobMessages
+from litemq.broker.jobs.run_state import is_running
+from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, JobNotFoundError
+from litemq.net.frame import Frame
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.proto.wire_pb2 import (
+    BackfillJobRequest,
+    JobFacts,
+    JobHistoryRequest,
+    JobOutcomes,
+    JobsAnswer,
+    JobsRequest,
+    ListJobsRequest,
+    Opcode,
+    PauseJobsRequest,
+    PutJobsAnswer,
+    PutJobsRequest,
+    TriggerJobRequest,
+)
+from litemq.schedules.cron import NEVER
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Store
+
+__all__ = ["JobRequests"]
+
+_MOST_JOBS: Final = 2_000  # of one request
+_MOST_BYTES: Final = 4 << 20
+_LOOKED_AT: Final = 5_000  # jobs for one answer: whoever wants more asks again
+_MOST_RUNS: Final = 100
+_TRIGGER: Final = re.compile(r"[a-z0-9]{1,14}", re.ASCII)
+
+
+class JobRequests:
+    """The requests about jobs; ``handlers`` are those of a broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        cron: Cron,
+        limits: BrokerLimits,
+        answering: Answering,
+        grown: Callable[[list[QueueKey], int], None],
+    ) -> None:
+        self._store = store
+        self._jobs = store.state.delivery.jobs
+        self._cron = cron
+        self._changes = JobChanges(store, clock, cron, limits.max_jobs, limits.max_job_bytes)
+        self._messages = JobMessages(store, clock, answering.lookups, grown)
+        self._answering = answering
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.PUT_JOBS: self._put,
+            Opcode.GET_JOBS: self._get,
+            Opcode.LIST_JOBS: self._list,
+            Opcode.DELETE_JOBS: self._delete,
+            Opcode.PAUSE_JOBS: self._pause,
+            Opcode.TRIGGER_JOB: self._trigger,
+            Opcode.BACKFILL_JOB: self._backfill,
+            Opcode.JOB_HISTORY: self._history,
+        }
+
+    def _put(self, caller: Caller, frame: Frame) -> None:
+        request = parse(PutJobsRequest, frame[3])
+        _check_count(request.jobs)
+        if len(frame[3]) > _MOST_BYTES:
+            raise InvalidArgumentError(f"jobs of {len(frame[3])} bytes in one request: put {_MOST_BYTES} at most")
+        try:
+            how = PutHow(request.how)
+        except ValueError:
+            raise InvalidArgumentError(f"how={request.how}: choose 0 … {max(PutHow)}") from None
+
+        async def put() -> Message:
+            return PutJobsAnswer(outcomes=await self._changes.put(request.jobs, how, dry_run=request.dry_run))
+
+        self._answer(caller, frame, put())
+
+    def _get(self, caller: Caller, frame: Frame) -> None:
+        request = parse(JobsRequest, frame[3])
+        _check_count(request.ids)
+        slots = [slot for slot in map(self._jobs.slot_of, request.ids) if slot is not None]
+        answer = JobsAnswer(jobs=map(self._facts, slots), is_end=True, count=len(self._jobs))
+        caller.answer(frame, answer.SerializeToString())
+
+    def _list(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ListJobsRequest, frame[3])
+        if not 1 <= request.most <= _MOST_JOBS:
+            raise InvalidArgumentError(f"most={request.most}: choose 1 … {_MOST_JOBS}")
+        table = self._jobs.table
+        begin = int(table.numbers.searchsorted(request.after, side="right"))
+        answer = JobsAnswer(next_after=request.after, is_end=True, count=len(self._jobs))
+        size = 0
+        for slot in range(begin, len(table.definitions)):
+            if slot - begin >= _LOOKED_AT or len(answer.jobs) >= request.most or size > _MOST_BYTES:
+                answer.is_end = False
+                break
+            answer.next_after = int(table.numbers[slot])
+            if table.definitions[slot] and _is_meant(self._jobs.definition(slot), request):
+                answer.jobs.append(self._facts(slot))
+                size += len(table.definitions[slot])
+        caller.answer(frame, answer.SerializeToString())
+
+    def _facts(self, slot: int) -> JobFacts:
+        row, job = self._jobs.row_at(slot), self._jobs.definition(slot)
+        following = NEVER if job.paused else self._cron.next_of(slot)
+        return JobFacts(
+            number=row.number,
+            definition=job,
+            next_tick=0 if following == NEVER else following,
+            last_tick=row.last_tick,
+            last_at=row.last_at,
+            sent=row.sent,
+            skipped=row.skipped,
+            missed=row.missed,
+            failed=row.failed,
+            running=is_running(self._store.state, row, job.group),
+            queued=row.queued,
+        )
+
+    def _delete(self, caller: Caller, frame: Frame) -> None:
+        request = parse(JobsRequest, frame[3])
+        _check_count(request.ids)
+        outcomes = self._changes.delete(request.ids)
+        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
+
+    def _pause(self, caller: Caller, frame: Frame) -> None:
+        request = parse(PauseJobsRequest, frame[3])
+        _check_count(request.ids)
+        outcomes = self._changes.pause(request.ids, paused=request.paused)
+        answer_when_safe(self._store, caller, frame, self._store.log_end, JobOutcomes(outcomes=outcomes).SerializeToString())
+
+    def _trigger(self, caller: Caller, frame: Frame) -> None:
+        request = parse(TriggerJobRequest, frame[3])
+        if not _TRIGGER.fullmatch(request.trigger_id):
+            raise InvalidArgumentError(f"trigger_id={request.trigger_id!r}: use 1 … 14 of a-z 0-9")
+        self._answer(caller, frame, self._messages.trigger(self._slot(request.id), request.trigger_id))
+
+    def _backfill(self, caller: Caller, frame: Frame) -> None:
+        request = parse(BackfillJobRequest, frame[3])
+        if not 0 <= request.since < request.until:
+            raise InvalidArgumentError(f"backfill from {request.since} to {request.until}: the end is later than the beginning")
+        self._answer(caller, frame, self._messages.backfill(self._slot(request.id), request))
+
+    def _history(self, caller: Caller, frame: Frame) -> None:
+        request = parse(JobHistoryRequest, frame[3])
+        if not 1 <= request.most <= _MOST_RUNS:
+            raise InvalidArgumentError(f"most={request.most}: choose 1 … {_MOST_RUNS}")
+        self._answer(caller, frame, self._messages.history(self._slot(request.id), request.most))
+
+    def _slot(self, job_id: str) -> int:
+        slot = self._jobs.slot_of(job_id)
+        if slot is None:
+            raise JobNotFoundError(f"there is no job {job_id!r}: `litemq job list` shows those that there are")
+        return slot
+
+    def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, Message]) -> None:
+        """Answer once it is done, and safe."""
+
+        async def safe() -> tuple[bytes, bytes]:
+            told = await work
+            await self._store.confirmed(self._store.log_end)
+            return told.SerializeToString(), b""
+
+        self._answering.later(caller, frame, safe())
+
+
+def _check_count(jobs: Sequence[object]) -> None:
+    if not 1 <= len(jobs) <= _MOST_JOBS:
+        raise InvalidArgumentError(f"{len(jobs)} jobs in one request: name 1 … {_MOST_JOBS}")
+
+
+def _is_meant(job: JobDefinition, request: ListJobsRequest) -> bool:
+    return (
+        (not request.topic or job.topic == request.topic)
+        and (not request.group or job.group == request.group)
+        and job.id.startswith(request.prefix)
+        and (not request.HasField("paused") or job.paused is request.paused)
+    )

@@ -1,0 +1,281 @@
+"""Jobs send their messages when they are due.
+
+All that is due at a moment is one append, or a few where it is very much. The message of a tick names the job as its origin and the tick as its time,
+so the record that delivers a tick is the record that says that it is sent: after a crash a tick is sent or it is not, and never twice. What is not
+sent, because a run is not over or because it is too late for it, is said by a record, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.broker.jobs.job import due_at, due_ticks, next_tick, tick_id, tick_record
+from litemq.broker.jobs.queue_choice import JobQueues
+from litemq.broker.jobs.run_state import is_running
+from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.runtime.background_task import Errand
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.format.record import DELAY_TIME_AT
+from litemq.proto.control_pb2 import Control, TickPassed, TicksPassed
+from litemq.proto.jobs_pb2 import JobDefinition
+from litemq.schedules.cron import NEVER
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Placed, Store
+from litemq.types import Overlap, RecordKind
+
+__all__ = ["Cron"]
+
+Longs = npt.NDArray[np.int64]
+
+_AT_ONCE: Final = 64  # jobs whose ticks are one append; then others have their turn
+_NEAR_MS: Final = 120_000  # what is due within this time is in the heap
+_LOADED_AT_ONCE: Final = 500
+_LOOK_MS: Final = 1_000  # how often it is looked whether a run is over for which a tick waits
+_ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
+_LOG = logging.getLogger(__name__)
+
+
+class Cron:
+    """All jobs of a store, on the event loop on which it is made."""
+
+    def __init__(self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None]) -> None:
+        """``grown`` is told which queues have new messages, and up to which log offset."""
+        self._store = store
+        self._clock = clock
+        self._alarms = alarms
+        self._grown = grown
+        self._jobs = store.state.delivery.jobs
+        self._queues = JobQueues(store.state)
+        self._due: Longs = np.empty(0, np.int64)  # by slot: when the next tick is sent
+        self._layout = -1
+        self._near: list[tuple[int, int]] = []  # a heap of due times and slots, some of which are not true any more
+        self._near_end = 0
+        self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
+        self._firing = asyncio.Lock()
+        self._errand = Errand("sends ticks", "ticks of jobs were not sent", self.fire_due, self._set_next)
+        self._set_for: int | None = None
+        if len(self._jobs):
+            self._ring([])
+
+    def close(self) -> None:
+        """Nothing is sent any more; what was due is decided by whoever opens the store next."""
+        self._errand.close()
+
+    def changed(self, slots: Iterable[int]) -> None:
+        """Jobs were created or changed: their next ticks may be others."""
+        if self._layout != self._jobs.table.layout:
+            self._layout = -1  # all of them are looked at again
+            self._set_alarm(self._clock.wall_ms())
+            return
+        self._grow()
+        for slot in slots:
+            self._schedule(slot)
+        self._set_next()
+
+    def next_of(self, slot: int) -> int:
+        """When a job's next tick is, by its schedule."""
+        job = self._jobs.definition(slot)
+        return next_tick(job, max(int(self._jobs.table.columns[slot]["through"]), self._clock.wall_ms() - 1))
+
+    async def fire_due(self) -> int:
+        """Send all that is due now; returns how many messages that were."""
+        sent = 0
+        async with self._firing:
+            await self._load()
+            while not self._errand.is_closed:
+                now = self._clock.wall_ms()
+                slots = self._take(now)
+                waiting = self._over()
+                if not slots and not waiting:
+                    break
+                try:
+                    sent += self._send(slots, waiting, now)
+                except BaseException:
+                    for slot in slots:
+                        heapq.heappush(self._near, (int(self._due[slot]), slot))
+                    raise
+                await asyncio.sleep(0)
+        return sent
+
+    # When it is time ----------------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, due: int) -> None:
+        if self._set_for is None or due < self._set_for:
+            self._set_for = due
+            self._alarms.at(due, self._ring, due)
+
+    def _ring(self, _dues: list[int]) -> None:
+        self._set_for = None
+        self._errand.begin()
+
+    def _set_next(self, after_ms: int = 0) -> None:
+        now = self._clock.wall_ms()
+        near = self._near
+        while near and self._due[near[0][1]] != near[0][0]:
+            heapq.heappop(near)
+        nearest = min(near[0][0] if near else NEVER, self._near_end - _NEAR_MS // 2 if self._due.size else NEVER)
+        if self._waiting:
+            nearest = min(nearest, now + _LOOK_MS)
+        if nearest < NEVER:
+            self._set_alarm(max(nearest, now + after_ms))
+
+    async def _load(self) -> None:
+        """Find the next ticks of all jobs where they are not known, a few at a time; and put those that are near into the heap."""
+        table = self._jobs.table
+        while self._layout != table.layout:
+            self._layout, self._near, self._near_end = table.layout, [], 0
+            self._due = np.full(len(table.definitions), NEVER)
+            at = 0
+            while at < len(table.definitions) and self._layout == table.layout:
+                behind = min(at + _LOADED_AT_ONCE, len(table.definitions))
+                self._grow()
+                for slot in range(at, behind):
+                    self._schedule(slot)
+                at = behind
+                await asyncio.sleep(0)
+        self._grow()
+        now = self._clock.wall_ms()
+        if self._near_end < now + _NEAR_MS // 2:
+            self._near_end = now + _NEAR_MS
+            slots = np.flatnonzero(self._due < self._near_end)
+            self._near = list(zip(self._due[slots].tolist(), slots.tolist(), strict=True))
+            heapq.heapify(self._near)
+
+    def _grow(self) -> None:
+        size = len(self._jobs.table.definitions)
+        if self._due.size < size:
+            due = np.full(max(64, 2 * size), NEVER)
+            due[: self._due.size] = self._due
+            self._due = due
+
+    def _schedule(self, slot: int) -> None:
+        """Find out when a job's next tick is sent."""
+        due = NEVER
+        if self._jobs.table.definitions[slot]:
+            job, row = self._jobs.definition(slot), self._jobs.table.columns[slot]
+            if row["queued"]:
+                self._waiting.add(int(self._jobs.table.numbers[slot]))
+            if not job.paused:
+                due = due_at(job, next_tick(job, int(row["through"])))
+        self._set_due(slot, due)
+
+    def _set_due(self, slot: int, due: int) -> None:
+        self._due[slot] = due
+        if due < self._near_end:
+            heapq.heappush(self._near, (due, slot))
+
+    def _take(self, now: int) -> list[int]:
+        """Some jobs that are due."""
+        taken: dict[int, None] = {}
+        near = self._near
+        while near and near[0][0] <= now and len(taken) < _AT_ONCE:
+            due, slot = heapq.heappop(near)
+            if self._due[slot] == due:
+                taken[slot] = None
+        return list(taken)
+
+    def _over(self) -> list[int]:
+        """Jobs of which a tick waits, and whose run is over."""
+        found: list[int] = []
+        for number in list(self._waiting):
+            slot = self._jobs.table.slot(number)
+            if slot is None or not self._jobs.table.columns[slot]["queued"]:
+                self._waiting.discard(number)
+            elif len(found) < _AT_ONCE:
+                job = self._jobs.definition(slot)
+                if not job.paused and not is_running(self._store.state, self._jobs.row_at(slot), job.group):
+                    found.append(slot)
+        return found
+
+    # Sending ------------------------------------------------------------------------------------------------------------------
+
+    def _send(self, slots: list[int], waiting: list[int], now: int) -> int:
+        """Decide what becomes of some jobs' ticks, and write it down: what is given up before a message, the messages, and what comes behind.
+
+        Wherever a crash cuts that, the rest is decided again.
+        """
+        turn = _Turn()
+        table = self._jobs.table
+        for slot in waiting:
+            job, number, tick = self._jobs.definition(slot), int(table.numbers[slot]), int(table.columns[slot]["queued"])
+            if not self._place(turn, job, number, tick, now):
+                turn.after.append(TickPassed(number=number, missed=1, queued=-1))
+        jobs = list(map(self._jobs.definition, slots))
+        numbers, columns = table.numbers[slots].tolist(), table.columns[slots]
+        throughs, queued = columns["through"].tolist(), columns["queued"].tolist()
+        following = [self._decide(turn, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)]
+        self._pass(turn.before)
+        if turn.placed:
+            self._append(turn)
+        self._pass(turn.after)
+        for slot, job, tick in zip(slots, jobs, following, strict=True):
+            if tick:
+                self._set_due(slot, due_at(job, tick))
+            else:
+                self._schedule(slot)
+        return len(turn.placed)
+
+    def _pass(self, passed: list[TickPassed]) -> None:
+        if passed:
+            self._store.append_control(Control(ticks_passed=TicksPassed(jobs=passed)))
+
+    def _append(self, turn: _Turn) -> None:
+        try:
+            end = self._store.append_placed(turn.placed).end
+        except (InvalidArgumentError, RecordFormatError):
+            # One of them cannot be sent: the others are, without it.
+            end = 0
+            for each in turn.placed:
+                try:
+                    end = self._store.append_placed([each]).end
+                except (InvalidArgumentError, RecordFormatError) as error:
+                    tick = int.from_bytes(each.record[DELAY_TIME_AT], "big")
+                    _LOG.error("tick %d of the job with number %d cannot be sent: %s", tick, each.origin, error)
+                    turn.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
+        self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in turn.placed}), end)
+
+    def _decide(self, turn: _Turn, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
+        """What becomes of the ticks of a job that are due; returns the one behind them, where it is known."""
+        due = due_ticks(job, through, now)
+        send: list[int] = due.send
+        others: list[int] = []
+        if send and job.overlap != _ALLOW:
+            running = bool(queued) or is_running(self._store.state, self._jobs.row_at(slot), job.group)
+            others, send = (send, []) if running else (send[1:], send[:1])
+        if due.missed:
+            turn.before.append(TickPassed(number=number, through=send[0] - 1 if send else due.through, missed=due.missed))
+        for tick in send:
+            if not self._place(turn, job, number, tick, now):
+                turn.after.append(TickPassed(number=number, through=tick, missed=1))
+        if others:
+            waits = others[-1] if job.overlap == Overlap.QUEUE_ONE and not queued else 0
+            turn.after.append(TickPassed(number=number, through=due.through, skipped=len(others) - bool(waits), queued=waits))
+            if waits:
+                self._waiting.add(number)
+        return due.following
+
+    def _place(self, turn: _Turn, job: JobDefinition, number: int, tick: int, now: int) -> bool:
+        try:
+            key = self._queues.queue_for(job)
+            turn.placed.append(Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number))
+        except InvalidArgumentError as error:
+            _LOG.warning("tick %d of job %s is not sent: %s", tick, job.id, error)
+            return False
+        return True
+
+
+class _Turn:
+    """What is written of some jobs, in this order."""
+
+    def __init__(self) -> None:
+        self.before: list[TickPassed] = []
+        self.placed: list[Placed] = []
+        self.after: list[TickPassed] = []

@@ -1,0 +1,88 @@
+"""What a broker allows. Everything that a client may ask for has a bound here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from litemq.broker.tracing.events import TraceMode
+from litemq.errors import InvalidArgumentError
+
+__all__ = ["BrokerLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """The settings of the services; those of files and sockets are elsewhere."""
+
+    auto_create_topics: bool = False
+    default_queues: int = 4
+
+    # Sending. What is written but not yet safe waits in memory: beyond this producers are told to come again.
+    max_unconfirmed_bytes: int = 128 << 20
+    # 0: no quota.
+    quota_messages_per_s: int = 0
+    quota_bytes_per_s: int = 0
+
+    # Reading.
+    max_pull_messages: int = 10_000
+    max_pull_bytes: int = 4 << 20
+    max_pull_wait_ms: int = 60_000
+    max_waiting_pulls: int = 4_096  # of one client
+    max_found: int = 1_000
+
+    # The trace: of no message, of one in so many, or of all.
+    trace: TraceMode = "off"
+    trace_one_in: int = 100
+
+    # Groups. A member that was silent for its session's time is one no longer; one whose connection ended has a moment to come back.
+    session_timeout_ms: int = 5_000  # of those who do not say
+    min_session_timeout_ms: int = 100
+    max_session_timeout_ms: int = 600_000
+    reconnect_grace_ms: int = 500
+    gather_ms: int = 1_000  # after a restart, in which members come back for what they had
+    max_group_members: int = 10_000  # for one topic
+    max_memberships: int = 4_096  # of one client
+    max_member_chars: int = 255
+
+    # Leases.
+    min_lease_ms: int = 10
+    max_lease_ms: int = 12 * 3_600_000
+    max_in_flight: int = 100_000  # of one group and topic
+
+    # How far a queue may run ahead of its slowest group, where its topic does not say.
+    max_backlog: int = 10_000_000
+
+    # Delayed messages that wait for another time than they were sent with, and batches of them that were cancelled within a year.
+    max_moved_timers: int = 1_000_000
+    max_cancelled_batches: int = 100_000
+
+    # Halves of batches that are not decided, or not in their queues yet. What nobody decides or adds to for so long is rolled back.
+    half_lifetime_ms: int = 24 * 3_600_000
+    max_half_bytes: int = 64 << 30
+    max_transactions: int = 100_000
+    max_transaction_messages: int = 1_000  # of one producer's transaction
+    max_half_runs: int = 1_000_000  # what one request brings is mostly one
+    max_winners: int = 50_000  # of one batch
+    max_plan_bytes: int = 1 << 20  # what is kept with a decision
+    max_query_bytes: int = 200  # the name of who writes
+
+    # Jobs: each is some hundred bytes of memory, and its body.
+    max_jobs: int = 5_000_000
+    max_job_bytes: int = 2 << 30  # of all together
+
+    # Transactions that their producer does not decide: it is asked, for the first time after a while, then again and again, so often at most.
+    check_after_ms: int = 60_000
+    check_every_ms: int = 60_000
+    max_checks: int = 15
+    max_check_pollers: int = 10_000  # producers that wait to be asked
+
+    def __post_init__(self) -> None:
+        if self.trace not in ("off", "sampled", "all"):
+            raise InvalidArgumentError(f"trace={self.trace!r}: choose off, sampled or all")
+        if self.trace_one_in < 1:
+            raise InvalidArgumentError(f"trace_one_in={self.trace_one_in}: choose 1 or more")
+        if not 1 <= self.default_queues <= 65_536:
+            raise InvalidArgumentError(f"default_queues={self.default_queues}: choose 1 … 65536")
+        for name in ("quota_messages_per_s", "quota_bytes_per_s"):
+            if getattr(self, name) < 0:
+                raise InvalidArgumentError(f"{name}={getattr(self, name)}: choose 0 for no quota, or a number above it")

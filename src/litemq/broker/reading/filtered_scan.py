@@ -1,0 +1,139 @@
+"""Looking through a queue for the messages that a filter wants.
+
+Entries are looked at by column; of those that may lead to a wanted message, the records are read, many at a time. A scan ends when it has
+found enough, when its time is up, or at the queue's end: so it costs whoever waits beside it a few milliseconds, however little it finds.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import CorruptStoreError
+from litemq.filters.filter import Filter
+from litemq.format.record_view import views
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Store
+
+__all__ = ["Scan", "Scanned", "scan", "scan_if_hot"]
+
+_ENTRIES_HOT: Final = 8192
+_ENTRIES_COLD: Final = 65_536
+_RECORDS: Final = 256  # read at once, and up to so many bytes
+_RECORD_BYTES: Final = 1 << 20
+_SECONDS_HOT: Final = 0.004
+_SECONDS_COLD: Final = 0.1
+
+Longs = npt.NDArray[np.int64]
+
+
+class Scan(NamedTuple):
+    """What is looked for, where, and how much of it."""
+
+    key: QueueKey
+    first: int
+    wanted: Filter
+    max_messages: int
+    max_bytes: int
+
+
+class Scanned(NamedTuple):
+    """Records that were found, and the offset to go on from. ``trouble``: why the record there cannot be read."""
+
+    records: bytes
+    next_offset: int
+    at_end: bool = False
+    trouble: CorruptStoreError | None = None
+
+
+def scan(store: Store, asked: Scan) -> Scanned:
+    """Look for messages; it may wait for the disk, and so is not for the event loop."""
+    found = _Search(store, asked, is_hot=False).run()
+    if found is None:
+        raise AssertionError("what may wait for the disk is never refused")
+    return found
+
+
+def scan_if_hot(store: Store, asked: Scan) -> Scanned | None:
+    """The same where it is in memory, so that nobody waits; else ``None``."""
+    return _Search(store, asked, is_hot=True).run()
+
+
+class _Search:
+    def __init__(self, store: Store, asked: Scan, *, is_hot: bool) -> None:
+        self._store = store
+        self._asked = asked
+        self._is_hot = is_hot
+        self._until = perf_counter() + (_SECONDS_HOT if is_hot else _SECONDS_COLD)
+        self._found: list[bytes] = []
+        self._size = 0
+
+    def run(self) -> Scanned | None:
+        """``None``: the disk is needed to begin with."""
+        store, (key, first, wanted, _, _) = self._store, self._asked
+        at = first
+        while True:
+            if self._is_hot:
+                entries = store.read_entries_if_hot(key, at, _ENTRIES_HOT)
+                if entries is None:
+                    return None if at == first else self._ended(at)
+            else:
+                entries = store.read_entries(key, at, _ENTRIES_COLD)
+            if not entries.size:
+                return self._ended(at, at_end=True)
+            candidates = np.flatnonzero(wanted.candidates(entries))
+            ended = self._look_at(at, candidates, entries[candidates])
+            if ended is not None:
+                nothing_read = self._is_hot and ended.next_offset == first and ended.trouble is None
+                return None if nothing_read else ended
+            at += entries.size
+            if perf_counter() >= self._until:
+                return self._ended(at)
+
+    def _look_at(self, base: int, candidates: Longs, entries: npt.NDArray[np.void]) -> Scanned | None:
+        """Read the records of these entries; ``None`` where all were looked at and more may be."""
+        begin = 0
+        while begin < candidates.size:
+            if self._is_hot and not self._store.is_hot(int(entries["log_offset"][begin])):
+                return self._ended(base + int(candidates[begin]))
+            end = self._end_of_portion(begin, entries)
+            queue_offsets = base + candidates[begin:end]
+            try:
+                records = self._store.read_chosen(self._asked.key, queue_offsets, entries[begin:end])
+            except CorruptStoreError as error:
+                return self._ended(int(queue_offsets[0]), trouble=error)
+            ended, looked_at = self._choose(records)
+            if ended is not None:
+                return ended
+            begin += looked_at
+            if begin < candidates.size and perf_counter() >= self._until:
+                return self._ended(base + int(candidates[begin]))
+        return None
+
+    @staticmethod
+    def _end_of_portion(begin: int, entries: npt.NDArray[np.void]) -> int:
+        sizes = np.cumsum(entries["size"][begin : begin + _RECORDS].astype(np.int64))
+        return begin + max(1, int(np.searchsorted(sizes, _RECORD_BYTES, side="right")))
+
+    def _choose(self, records: bytes | memoryview) -> tuple[Scanned | None, int]:
+        """Keep the records that are wanted; says whether that is enough, and how many were looked at."""
+        accepts, most = self._asked.wanted.accepts, self._asked.max_messages
+        looked_at = 0
+        for view in views(records):
+            looked_at += 1
+            if not accepts(view):
+                continue
+            raw = view.raw
+            if self._found and self._size + len(raw) > self._asked.max_bytes:
+                return self._ended(view.queue_offset), looked_at
+            self._found.append(raw)
+            self._size += len(raw)
+            if len(self._found) >= most or self._size >= self._asked.max_bytes:
+                return self._ended(view.queue_offset + 1), looked_at
+        return None, looked_at
+
+    def _ended(self, next_offset: int, *, at_end: bool = False, trouble: CorruptStoreError | None = None) -> Scanned:
+        return Scanned(b"".join(self._found), next_offset, at_end, trouble)

@@ -1,0 +1,307 @@
+"""Reads: a pull that finds nothing waits until its queue has grown, or its time is over.
+
+What is in memory is read at once; what is not is read by the store's own threads, one pull of a caller after another. A caller that does not
+take its answers gets no more of them: its pulls wait until it does.
+
+A pull with a filter moves on over what its filter does not want, and is answered with where to go on also where it found nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final
+
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
+from litemq.broker.reading.visibility import visible_to
+from litemq.broker.runtime.caller import Caller
+from litemq.clock import Clock
+from litemq.errors import (
+    CorruptStoreError,
+    InvalidArgumentError,
+    LiteMQError,
+    NotGroupMemberError,
+    OffsetExpiredError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+)
+from litemq.filters.filter import Filter, parse_filter
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Store
+
+__all__ = ["Pulling", "full_range_of", "range_of"]
+
+_RETRY_AFTER_MS: Final = 100
+_LOG = logging.getLogger(__name__)
+
+
+class _Pull:
+    """One request that has not been answered yet."""
+
+    __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
+
+    def __init__(
+        self,
+        caller: Caller,
+        frame: Frame,
+        key: QueueKey,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        wanted: Filter | None,
+        generation: int = 0,
+        group: str = "",
+    ) -> None:
+        self.caller = caller
+        self.frame = frame
+        self.key = key
+        self.offset = offset
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
+        self.wanted = wanted
+        self.generation = generation
+        self.group = group
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Pulling:
+    """The pulls of all callers, on the event loop that is running when it is made."""
+
+    def __init__(self, store: Store, limits: BrokerLimits, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
+        self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
+        self._cold: dict[Caller, deque[_Pull]] = {}  # what was read and cannot be sent yet takes memory: so one at a time
+        self._reading: set[asyncio.Task[None]] = set()
+        self._scanning: Executor = ThreadPoolExecutor(2, thread_name_prefix="litemq-scan")
+
+    @property
+    def waiting(self) -> int:
+        """How many pulls wait for something to come."""
+        return sum(map(len, self._waiting.values()))
+
+    def offer(self, caller: Caller, frame: Frame, request: PullRequest, key: QueueKey) -> None:
+        """Take a request; it is answered when there is something, or when it has waited for long enough."""
+        limits = self._limits
+        if len(self._of_caller.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
+            raise OverloadedError(
+                f"{limits.max_waiting_pulls} pulls of this client wait already: take their answers first", _RETRY_AFTER_MS
+            )
+        if request.max_messages < 1 or request.offset < 0:
+            raise InvalidArgumentError(f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1, and 0 or later")
+        pull = _Pull(
+            caller,
+            frame,
+            key,
+            request.offset,
+            min(request.max_messages, limits.max_pull_messages),
+            min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
+            parse_filter(request.filter, is_sql=request.filter_is_sql),
+            request.generation,
+            request.group,
+        )
+        if not self._try(pull):
+            wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
+            if not wait_ms:
+                self._answer(pull, b"")
+                return
+            self._of_caller[caller][pull] = None
+            self._waiting.setdefault(pull.key, {})[pull] = None
+            pull.timer = self._loop.call_later(wait_ms / 1000, self._give_up, pull)
+            if self._store.state.next.get(pull.key, 0) > pull.offset:  # written, and not confirmed yet: nobody will say that it has grown
+                self._try_when_confirmed([pull.key], self._store.log_end)
+
+    def _try(self, pull: _Pull) -> bool:
+        """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
+            return False
+        if not pull.caller.has_room:
+            self._forget(pull)
+            pull.caller.when_room(lambda: self._try_again(pull))
+            return True
+        try:
+            found = self._read(pull)
+        except LiteMQError as error:
+            self._fail(pull, error)
+            return True
+        if found is None:
+            self._forget(pull)
+            waiting = self._cold.get(pull.caller)
+            if waiting is None:
+                self._cold[pull.caller] = deque([pull])
+                self._read_next(pull.caller)
+            else:
+                waiting.append(pull)
+            return True
+        if isinstance(found, Scanned):
+            return self._take(pull, found)
+        if not found:
+            return False
+        self._answer(pull, found)
+        return True
+
+    def _read(self, pull: _Pull) -> bytes | memoryview | Scanned | None:
+        if pull.wanted is None:
+            return self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
+        return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
+
+    def _take(self, pull: _Pull, scanned: Scanned) -> bool:
+        """What a filter found; whether the pull needs to wait no longer. It goes on where that ended, and looks at nothing twice."""
+        moved = scanned.next_offset > pull.offset
+        pull.offset = scanned.next_offset
+        if scanned.records or (moved and not scanned.at_end):
+            self._answer(pull, scanned.records)
+        elif scanned.trouble is not None:
+            self._fail(pull, scanned.trouble)
+        else:
+            return False
+        return True
+
+    def _try_again(self, pull: _Pull) -> None:
+        """There was something, or may be: what finds nothing now asks again."""
+        if not self._try(pull):
+            self._answer(pull, b"")
+
+    def _read_next(self, caller: Caller) -> None:
+        """Read what a caller asked for first, once it takes its answers."""
+        waiting = self._cold.get(caller)
+        if waiting is None:
+            return  # it has gone
+        if not waiting:
+            del self._cold[caller]
+        elif not caller.has_room:
+            caller.when_room(lambda: self._read_next(caller))
+        else:
+            task = self._loop.create_task(self._read_cold(waiting.popleft()))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+    async def _read_cold(self, pull: _Pull) -> None:
+        try:
+            if pull.wanted is None:
+                self._answer(pull, await self._store.pull(pull.key, pull.offset, pull.max_messages, pull.max_bytes))
+            else:
+                asked = _scan_of(pull, pull.wanted)
+                scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, asked)
+                if not self._take(pull, scanned):
+                    self._answer(pull, b"")  # whoever reads comes back, and waits then
+        except LiteMQError as error:
+            self._fail(pull, error)
+        finally:
+            self._read_next(pull.caller)
+
+    def _answer(self, pull: _Pull, records: bytes | memoryview) -> None:
+        self._forget(pull)
+        next_offset = pull.offset
+        if records and pull.group:
+            records, behind = self._visible(pull, records)
+            next_offset = max(next_offset, behind)
+        answer = PullAnswer(next_offset=next_offset, range=range_of(self._store, pull.key))
+        pull.caller.answer(pull.frame, answer.SerializeToString(), records)
+
+    def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
+        """What its group may see of it."""
+        topics, key = self._store.state.topics, pull.key
+        topic = topics[key.topic_id]
+        if not topic.queues:  # tried again: the queue is named by the topic that it belongs to
+            topic = topics[key.queue_id]
+        return visible_to(pull.group, self._store, topic, key, records, self._clock.wall_ms())
+
+    def _fail(self, pull: _Pull, error: LiteMQError) -> None:
+        self._forget(pull)
+        if isinstance(error, CorruptStoreError):
+            # What is damaged is never served; the reader is told, and goes on behind it.
+            _LOG.error("offset %d of queue %d: %s", pull.offset, pull.key.queue_id, error)
+            answer = PullAnswer(next_offset=pull.offset + 1, range=range_of(self._store, pull.key), damaged=str(error))
+            pull.caller.answer(pull.frame, answer.SerializeToString())
+            return
+        least = self._store.state.least.get(pull.key, 0)
+        if isinstance(error, OffsetOutOfRangeError) and pull.offset < least:
+            error = OffsetExpiredError(f"offsets {pull.offset} … {least - 1} of queue {pull.key.queue_id} are gone: retention took them")
+        pull.caller.refuse(pull.frame, error)
+
+    def _give_up(self, pull: _Pull) -> None:
+        """Its time is over: a pull that was answered is no longer here."""
+        self._answer(pull, b"")
+
+    def _forget(self, pull: _Pull) -> None:
+        if pull.timer is None:
+            return  # it has not waited
+        pull.timer.cancel()
+        pull.timer = None
+        waiting = self._waiting.get(pull.key)
+        if waiting is not None:
+            waiting.pop(pull, None)
+            if not waiting:
+                del self._waiting[pull.key]
+        of_caller = self._of_caller.get(pull.caller)
+        if of_caller is not None:
+            of_caller.pop(pull, None)
+            if not of_caller:
+                del self._of_caller[pull.caller]
+
+    def grown(self, keys: list[QueueKey], end: int) -> None:
+        """These queues have new messages, which may be read once ``end`` is confirmed."""
+        waited_for = [key for key in keys if key in self._waiting]
+        if waited_for:
+            self._try_when_confirmed(waited_for, end)
+
+    def _try_when_confirmed(self, keys: list[QueueKey], end: int) -> None:
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                for key in keys:
+                    for pull in list(self._waiting.get(key, ())):
+                        self._try(pull)
+
+        self._store.when_confirmed(end, confirmed)
+
+    def resumed(self, group: str) -> None:
+        """A group is paused no longer: those who wait for it look again."""
+        for pulls in list(self._waiting.values()):
+            for pull in [pull for pull in pulls if pull.group == group]:
+                self._try(pull)
+
+    def withdraw(self, key: QueueKey, generation: int) -> None:
+        """A queue has another owner, or none: what the former one waits for would be read twice."""
+        for pull in list(self._waiting.get(key, ())):
+            if pull.generation == generation:
+                self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))
+
+    def gone(self, caller: Caller) -> None:
+        """Nobody waits for the answers any more."""
+        for pull in list(self._of_caller.get(caller, ())):
+            self._forget(pull)
+        self._cold.pop(caller, None)
+
+    def close(self) -> None:
+        """Tell all who wait that there is nothing."""
+        for pulls in list(self._waiting.values()):
+            for pull in list(pulls):
+                self._answer(pull, b"")
+        self._scanning.shutdown(cancel_futures=True)  # the store must not be closed under one that reads
+
+
+def _scan_of(pull: _Pull, wanted: Filter) -> Scan:
+    return Scan(pull.key, pull.offset, wanted, pull.max_messages, pull.max_bytes)
+
+
+def full_range_of(store: Store, key: QueueKey) -> QueueRange:
+    """The same, with where the topic's archive begins if that has what is gone here: for those who are told once, not with each pull."""
+    told, earliest = range_of(store, key), store.state.earliest(key)
+    if earliest < told.least:
+        told.archived_from = earliest
+    return told
+
+
+def range_of(store: Store, key: QueueKey) -> QueueRange:
+    """A queue's oldest offset, and the one that comes next."""
+    state = store.state
+    return QueueRange(queue_id=key.queue_id, least=state.least.get(key, 0), next=state.next.get(key, 0))

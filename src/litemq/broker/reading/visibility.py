@@ -1,0 +1,47 @@
+"""What of some records a group's member may see: neither what is done already, nor what is too old, which goes to the dead letters now."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from litemq.broker.dead_letters.writing import Burial, letters_of
+from litemq.format.columns import RecordColumns
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.scan import scan
+from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.store import Store
+from litemq.types import DeadReason
+
+__all__ = ["visible_to"]
+
+Records = bytes | memoryview
+
+
+def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, records: Records, now: int) -> tuple[Records, int]:
+    """Those of the records that a group may see, and the offset behind the last of them all."""
+    starts = scan(records, limits=STORED_LIMITS).starts
+    header = RecordColumns(records, starts).header
+    offsets = header["queue_offset"].astype(np.int64)
+    following = int(offsets[-1]) + 1
+    hidden = np.zeros(offsets.size, np.bool_)
+    queue = store.state.delivery.progress.of_queue(group, key)
+    if queue is not None:
+        for begin, end in queue.done.within(int(offsets[0]), following):
+            hidden |= (offsets >= begin) & (offsets < end)
+    expire_at = header["expire_at"].astype(np.int64)
+    if topic.ttl_ms:
+        expire_at = np.where(expire_at == 0, header["store_timestamp"].astype(np.int64) + topic.ttl_ms, expire_at)
+    expired = (expire_at != 0) & (expire_at <= now) & ~hidden
+    if not hidden.any() and not expired.any():
+        return records, following
+    bounds = [*starts.tolist(), len(records)]
+    view = memoryview(records)
+    pieces = [view[bounds[number] : bounds[number + 1]] for number in range(offsets.size)]
+    tries = header["consume_count"].tolist()
+    burials = [
+        Burial(pieces[number], topic.topic_id, key, int(offsets[number]), group, tries[number], DeadReason.TTL_EXPIRED)
+        for number in np.flatnonzero(expired).tolist()
+    ]
+    if burials:
+        store.append_placed(letters_of(store, burials, now))
+    return b"".join(pieces[number] for number in np.flatnonzero(~(hidden | expired)).tolist()), following

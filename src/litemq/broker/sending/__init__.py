@@ -1,0 +1,10 @@
+"""SEND: the requests of one event-loop tick become one append per topic.
+
+Entry point: ``Sending`` gathers a tick, drops duplicates, appends once and answers each request.
+
+Invariants: a retried send is appended once and gets its first receipt (I3). The broker answers when the
+durability level of the record holds, never before. An invalid request is refused alone; the others of its
+tick are appended.
+
+May import: ``admission``, ``runtime``, ``limits``.
+"""

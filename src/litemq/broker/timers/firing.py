@@ -1,0 +1,212 @@
+"""Delayed messages: when they are due, they are placed in the queue that they were sent to.
+
+The record that waits (kind 1) is appended again as it is, with the one that waited as its origin (kind 2): the same record delivers it and ends
+its waiting, so that it neither fires twice nor gets lost between two steps. All that is due at one moment is one append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.runtime.background_task import Errand
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, RecordFormatError
+from litemq.format.record import FIXED_BYTES
+from litemq.format.record_view import RecordView
+from litemq.format.timer_batches import batch_of
+from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Placed, Store
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.timer_store import ending_of
+from litemq.types import RecordKind
+
+__all__ = ["Timers"]
+
+_AT_ONCE: Final = 1024  # timers fired in one append; then others have their turn
+_BYTES_AT_ONCE: Final = 4 << 20
+_NEAR_MS: Final = 60_000  # what is due within this time is in memory
+_LOAD_MS: Final = 120_000
+_NEVER: Final = 1 << 60
+_AGAIN_MS: Final = 1000  # after a failure
+_QUEUE_ID: Final = struct.Struct(">I")
+_QUEUE_ID_AT: Final = 52
+_LENGTHS: Final = struct.Struct(">HH")  # of message id and topic
+_LENGTHS_AT: Final = 116
+_LOG = logging.getLogger(__name__)
+
+
+class Timers:
+    """Fires what a store holds, on the event loop on which it is made."""
+
+    def __init__(self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None]) -> None:
+        """``grown`` is told which queues have new messages, and up to which log offset."""
+        self._store = store
+        self._clock = clock
+        self._alarms = alarms
+        self._grown = grown
+        self._firing = asyncio.Lock()
+        self._errand = Errand("fires timers", "timers were not fired", self.fire_due, self._set_next)
+        self._set_for: int | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._load_after = 0
+        self._ring([])
+
+    def held(self) -> None:
+        """There are new timers: one of them may be the next."""
+        due = self._store.timers.next_due
+        if due is not None and (self._set_for is None or due < self._set_for):
+            self._set_alarm(due)
+
+    def close(self) -> None:
+        """Nothing fires any more; what was due is fired by whoever opens the store next."""
+        self._errand.close()
+
+    async def fire_due(self) -> int:
+        """Fire all that is due now; returns how many messages that were."""
+        fired = 0
+        async with self._firing:
+            now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
+            while not self._errand.is_closed:
+                near_end = self._store.timers.near_end
+                await self._load(now)
+                timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
+                if timers:
+                    fired += await self._fire(timers)
+                    await asyncio.sleep(0)
+                elif self._store.timers.near_end > now or self._store.timers.near_end == near_end:
+                    break  # what is left is not due, or not safe yet
+        return fired
+
+    # When it is time ----------------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, due: int) -> None:
+        self._set_for = due
+        self._alarms.at(due, self._ring, due)
+
+    def _ring(self, _dues: list[int]) -> None:
+        if self._errand.begin():
+            self._set_for = None
+
+    def _set_next(self, after_ms: int) -> None:
+        """The alarm for the first that will be due, or for when the next minutes must be loaded."""
+        timers = self._store.timers
+        nearest = max(timers.near_end - _NEAR_MS, self._load_after) if self._loading is None else _NEVER
+        due = timers.next_due
+        if due is not None:
+            nearest = min(nearest, due)
+        if nearest < _NEVER:
+            self._set_alarm(max(nearest, self._clock.wall_ms() + max(1, after_ms)))
+
+    async def _load(self, now: int) -> None:
+        """See to it that what is due is in memory; and that the next minutes will be, for which nobody waits: retention may have the files."""
+        near_end = self._store.timers.near_end
+        is_urgent = near_end <= now
+        if self._loading is None and near_end < now + _NEAR_MS and (is_urgent or now >= self._load_after):
+            self._load_after = now + _AGAIN_MS  # unless more is there then
+            self._loading = asyncio.get_running_loop().run_in_executor(None, self._store.load_timers, now + _LOAD_MS)
+            self._loading.add_done_callback(partial(self._loaded, near_end))
+        if is_urgent and self._loading is not None:
+            await asyncio.shield(self._loading)
+
+    def _loaded(self, near_end: int, loading: asyncio.Future[None]) -> None:
+        self._loading = None
+        error = None if loading.cancelled() else loading.exception()
+        if error is not None:
+            self._errand.complain(error)
+        elif self._store.timers.near_end > near_end:
+            self._load_after = 0
+        if self._errand.task is None and not self._errand.is_closed:
+            self._set_next(0)
+
+    # Firing -------------------------------------------------------------------------------------------------------------------
+
+    async def _fire(self, timers: list[Timer]) -> int:
+        """Append those that were taken to their queues; returns how many."""
+        store = self._store
+        try:
+            size = 0
+            for number, timer in enumerate(timers):
+                size += timer.size
+                if number and size > _BYTES_AT_ONCE:
+                    return await self._fire_some(timers[:number])
+            return await self._fire_some(timers)
+        finally:
+            store.timers.give_back(timers)  # but for those that were fired
+
+    async def _fire_some(self, timers: list[Timer]) -> int:
+        store = self._store
+        records = store.read_pending_if_there(timers)
+        if records is None:
+            records = await asyncio.get_running_loop().run_in_executor(None, store.read_pending, timers)
+        try:
+            return self._append(timers, records)
+        except (InvalidArgumentError, RecordFormatError):
+            # One of them was carried on or cancelled meanwhile, or is damaged: the others are fired without it.
+            fired = 0
+            for timer, record in zip(timers, records, strict=True):
+                fired += self._append_alone(timer, record)
+            return fired
+
+    def _append(self, timers: Sequence[Timer], records: Sequence[bytes | memoryview]) -> int:
+        placed: list[Placed] = []
+        cancelled: list[TimerEnded] = []
+        batches = self._store.state.delivery.timer_batches
+        is_any_cancelled = len(batches) > 0
+        queues: dict[bytes, dict[int, QueueKey | None]] = {}  # by topic and queue: most are of few
+        for timer, record in zip(timers, records, strict=True):
+            key = self._destination(record, queues)
+            if is_any_cancelled and batches.is_cancelled(*batch_of(record), timer.pending):
+                cancelled.append(ending_of(self._store.timers, timer.pending, RecordView(record).delay_time, timer.size))
+            elif key is None:
+                self._give_up(timer, "its topic, or its queue there, was deleted")
+            else:
+                placed.append(Placed(record, key.topic_id, key.queue_id, RecordKind.FIRED, timer.pending))
+        if cancelled:
+            self._end(cancelled, is_wanted=True)
+        if placed:
+            appended = self._store.append_placed(placed)
+            self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), appended.end)
+        return len(placed)
+
+    def _append_alone(self, timer: Timer, record: bytes | memoryview) -> int:
+        if not self._store.timers.is_taken(timer.pending):
+            return 0
+        try:
+            return self._append([timer], [record])
+        except (InvalidArgumentError, RecordFormatError) as error:
+            if self._store.timers.is_taken(timer.pending):
+                self._give_up(timer, str(error))
+            return 0
+
+    def _destination(self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]) -> QueueKey | None:
+        """The queue that a record was sent to, if it is still there; those that were looked up are ``known``."""
+        (queue_id,) = _QUEUE_ID.unpack_from(record, _QUEUE_ID_AT)
+        id_length, topic_length = _LENGTHS.unpack_from(record, _LENGTHS_AT)
+        topic_at = FIXED_BYTES + id_length
+        name = bytes(record[topic_at : topic_at + topic_length])
+        queues = known.setdefault(name, {})
+        if queue_id not in queues:
+            topic = self._store.state.topic(name.decode(errors="replace"))
+            queues[queue_id] = None if topic is None or not topic.has_queue(queue_id) else QueueKey(topic.topic_id, queue_id)
+        return queues[queue_id]
+
+    def _give_up(self, timer: Timer, reason: str) -> None:
+        """One that cannot be delivered does not wait for ever; the log says that it ended."""
+        _LOG.error("the delayed message at log offset %d cannot be delivered: %s", timer.pending, reason)
+        self._end([TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)])
+
+    def _end(self, taken: list[TimerEnded], *, is_wanted: bool = False) -> None:
+        """One record for all that wait no longer, but for those that somebody else has ended or moved meanwhile."""
+
+        def decide() -> list[Control]:
+            ended = [told for told in taken if self._store.timers.is_taken(told.pending)]
+            return [Control(timers_ended=TimersEnded(timers=ended, cancelled=is_wanted))] if ended else []
+
+        self._store.change_timers(decide)

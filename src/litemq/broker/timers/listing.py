@@ -1,0 +1,133 @@
+"""Delayed messages that wait, listed page by page in the order of their due times.
+
+Timers know neither topics nor keys: their records are read, so many for a page at most, and those that are meant are told. Those with a key are
+found through the key index.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from litemq.broker.timers.lookup import is_pending, place_of
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.format.record_view import RecordView
+from litemq.format.timer_batches import BATCH_ID
+from litemq.proto.wire_pb2 import ListTimersRequest, TimerFacts, TimersAnswer
+from litemq.storage.store import Store
+from litemq.storage.timers.entries import Timer
+
+__all__ = ["TimerPages", "facts_of"]
+
+_LOOKED_AT: Final = 10_000  # timers for one answer: whoever wants more asks again
+_READ_BYTES: Final = 8 << 20  # for one answer
+_MOST_WITH_KEY: Final = 1_000
+_MOST_FACTS: Final = 1_000
+_FOREVER: Final = 1 << 62
+_WAITS: Final = 1
+_LOG = logging.getLogger(__name__)
+
+
+class _Wanted(NamedTuple):
+    """Which are meant: those that fit all that is said."""
+
+    topic: str
+    key: str
+    batch_id: str
+
+    def fits(self, record: RecordView) -> bool:
+        if record.topic != self.topic:
+            return False
+        if self.batch_id and record.properties.get(BATCH_ID, "") != self.batch_id:
+            return False
+        return not self.key or self.key == record.message_id or self.key in record.keys
+
+
+class TimerPages:
+    """Reads a store; from any thread, and it may wait for the disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def page(self, request: ListTimersRequest) -> TimersAnswer:
+        """The next ones that are meant, of those that are safe."""
+        self._store.wait_confirmed(self._store.log_end)
+        after = max((request.since, -1), (request.after_due, request.after_pending))
+        until = request.until or _FOREVER
+        most = min(request.most, _MOST_FACTS)
+        timers, is_end = self._candidates(request, after, until)
+        wanted = _Wanted(request.topic, request.key, request.batch_id)
+        answer = TimersAnswer(is_end=is_end, next_due=after[0], next_pending=after[1])
+        for timer, record in self._read(timers):
+            if record is not None and wanted.fits(record) and not self._is_cancelled(timer, record):
+                if not request.count_only:
+                    if len(answer.timers) == most:
+                        answer.is_end = False
+                        break
+                    answer.timers.append(facts_of(record, timer, _WAITS))
+                answer.count += 1
+            answer.next_due, answer.next_pending = timer.due, timer.pending
+        else:
+            answer.is_end = is_end and (not timers or answer.next_pending == timers[-1].pending)
+        return answer
+
+    def _candidates(self, request: ListTimersRequest, after: tuple[int, int], until: int) -> tuple[list[Timer], bool]:
+        """Timers behind a place, in order, and whether there are no more."""
+        if request.key:
+            with_key = self._with_key(request.topic, request.key)
+            if with_key is not None:
+                return sorted(timer for timer in with_key if after < timer[:2] and timer.due < until), True
+        timers = self._store.timers_after(after, until, _LOOKED_AT)
+        return timers, len(timers) < _LOOKED_AT
+
+    def _with_key(self, topic: str, key: str) -> list[Timer] | None:
+        """Those with a key; nothing where so many have it that they are better looked for in order."""
+        found = self._store.find(topic, key, _MOST_WITH_KEY, anywhere=True)
+        if len(found) == _MOST_WITH_KEY:
+            return None
+        pendings = [one for one in found if is_pending(one)]
+        if not pendings:
+            return []
+        places = np.array(list(map(place_of, pendings)), np.int64)
+        dues = np.array([one.record.delay_time for one in pendings], np.int64)
+        timers = self._store.timers
+        live = zip(pendings, self._store.timers_among(dues, places).tolist(), strict=True)
+        return [Timer(timers.due_of(place_of(one), one.record.delay_time), place_of(one), one.size) for one, waits in live if waits]
+
+    def _read(self, timers: Iterable[Timer]) -> Iterator[tuple[Timer, RecordView | None]]:
+        """Their records, as many as fit; nothing for one that was fired or carried on meanwhile, or cannot be read."""
+        size = 0
+        for timer in timers:
+            size += timer.size
+            if size > _READ_BYTES and size > timer.size:
+                return
+            try:
+                yield timer, RecordView(self._store.read_raw(timer.pending))
+            except OffsetOutOfRangeError:
+                yield timer, None
+            except CorruptStoreError as error:
+                _LOG.error("the delayed message at log offset %d cannot be read: %s", timer.pending, error)
+                yield timer, None
+
+    def _is_cancelled(self, timer: Timer, record: RecordView) -> bool:
+        batches = self._store.state.delivery.timer_batches
+        return len(batches) > 0 and batches.is_cancelled(record.topic, record.properties.get(BATCH_ID, ""), timer.pending)
+
+
+def facts_of(record: RecordView, timer: Timer, state: int) -> TimerFacts:
+    """What is told of a delayed message."""
+    return TimerFacts(
+        message_id=record.message_id,
+        state=state,
+        due=timer.due,
+        delay_time=record.delay_time,
+        keys=record.keys,
+        batch_id=record.properties.get(BATCH_ID, ""),
+        size=record.size,
+        queue_id=record.queue_id,
+        sent_at=record.born_timestamp,
+        pending=timer.pending,
+    )

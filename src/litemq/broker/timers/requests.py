@@ -1,0 +1,241 @@
+"""What is asked about delayed messages, and what a broker answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
+from litemq.broker.timers.listing import TimerPages
+from litemq.broker.timers.lookup import FoundTimer, TimerName, TimerState
+from litemq.clock import Clock
+from litemq.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    TimerEndedError,
+    TimerNotFoundError,
+    TooManyTimerChangesError,
+)
+from litemq.format.limits import MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES
+from litemq.format.timer_batches import MAX_BATCH_ID_BYTES
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import Control, TimerBatchCancelled
+from litemq.proto.wire_pb2 import (
+    CancelTimersAnswer,
+    CancelTimersRequest,
+    ListTimersRequest,
+    Opcode,
+    RescheduleRequest,
+    TimerBatchRequest,
+    TimerFacts,
+    TimerRequest,
+    TimersAnswer,
+)
+from litemq.storage.state import TopicFacts
+from litemq.storage.store import Store
+from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
+
+__all__ = ["TimerRequests"]
+
+_MOST_IDS: Final = 1_000  # of one request
+_READ_AGAIN: Final = 3
+_RETRY_AFTER_MS: Final = 100
+
+
+class _Cancelled(IntEnum):
+    """What becomes of a message that is to be cancelled."""
+
+    UNKNOWN = 0
+    CANCELLED = 1
+    DELIVERED = 2
+    CANCELLED_BEFORE = 3
+
+
+_OUTCOMES: Final = {
+    TimerState.UNKNOWN: _Cancelled.UNKNOWN,
+    TimerState.WAITS: _Cancelled.CANCELLED,
+    TimerState.DELIVERED: _Cancelled.DELIVERED,
+    TimerState.CANCELLED: _Cancelled.CANCELLED_BEFORE,
+}
+
+
+class TimerRequests:
+    """``handlers`` are those of a broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        limits: BrokerLimits,
+        answering: Answering,
+        topic: Callable[[str], TopicFacts],
+        held: Callable[[], None],
+    ) -> None:
+        """``topic`` finds a topic, or raises; ``held`` is told that the next timer may be another."""
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._answering = answering
+        self._topic = topic
+        self._held = held
+        self._pages = TimerPages(store)
+        self._changes = TimerChanges(store, answering.lookups, answering.in_background)
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.CANCEL_TIMERS: self._cancel,
+            Opcode.CANCEL_TIMER_BATCH: self._cancel_batch,
+            Opcode.RESCHEDULE_TIMER: self._reschedule,
+            Opcode.DESCRIBE_TIMER: self._describe,
+            Opcode.LIST_TIMERS: self._list,
+        }
+
+    def _cancel(self, caller: Caller, frame: Frame) -> None:
+        request = parse(CancelTimersRequest, frame[3])
+        topic = self._topic(request.topic).name
+        if not 1 <= len(request.message_ids) <= _MOST_IDS:
+            raise InvalidArgumentError(f"{len(request.message_ids)} message ids: name 1 … {_MOST_IDS} at a time")
+        names = [TimerName(topic, _checked(message_id)) for message_id in request.message_ids]
+        outcomes: list[_Cancelled] = []
+
+        def decide(found: Found, turn: TimerTurn) -> None:
+            for name in dict.fromkeys(names):
+                if found[name].state is TimerState.WAITS:
+                    turn.cancel(found[name])
+            outcomes[:] = [_OUTCOMES[found[name].state] for name in names]
+
+        async def answer() -> tuple[bytes, bytes]:
+            await self._changes.change(names, decide)
+            return CancelTimersAnswer(outcomes=outcomes).SerializeToString(), b""
+
+        self._answering.later(caller, frame, answer())
+
+    def _cancel_batch(self, caller: Caller, frame: Frame) -> None:
+        request = parse(TimerBatchRequest, frame[3])
+        topic, batch_id = self._topic(request.topic).name, _checked_batch(request.batch_id)
+
+        def decide() -> list[Control]:
+            batches = self._store.state.delivery.timer_batches
+            if not batches.holds(topic, batch_id) and len(batches) >= self._limits.max_cancelled_batches:
+                raise TooManyTimerChangesError(
+                    f"{len(batches)} batches were cancelled within a year, and this broker remembers no more: "
+                    f"cancel the messages of {batch_id!r} by their ids"
+                )
+            now = self._clock.wall_ms()
+            return [Control(timer_batch_cancelled=TimerBatchCancelled(topic=topic, batch_id=batch_id, before=self._store.log_end, at=now))]
+
+        self._store.change_timers(decide)
+        answer_when_safe(self._store, caller, frame, self._store.log_end)
+
+    def _reschedule(self, caller: Caller, frame: Frame) -> None:
+        request = parse(RescheduleRequest, frame[3])
+        name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
+        facts: list[TimerFacts] = []
+
+        def decide(found: Found, turn: TimerTurn) -> None:
+            timer, now = found[name], self._clock.wall_ms()
+            due = max(request.due, now)  # what is past is due at once
+            self._check_moved(name, timer, due, now)
+            if due != turn.due_of(timer):
+                turn.move(timer, due)
+            facts[:] = [_facts(name, timer, due)]
+
+        async def answer() -> tuple[bytes, bytes]:
+            await self._changes.change([name], decide)
+            self._held()
+            return TimersAnswer(timers=facts, is_end=True).SerializeToString(), b""
+
+        self._answering.later(caller, frame, answer())
+
+    def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
+        delivery = self._store.state.delivery
+        if timer.state is TimerState.UNKNOWN or timer.stored is None:
+            raise TimerNotFoundError("no delayed message has this id here: check the topic, and the id with the producer's receipt")
+        if timer.state is not TimerState.WAITS:
+            raise TimerEndedError(f"the message was {timer.state.name.lower()} before, and cannot be moved: send another one")
+        if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since it was looked up
+            raise TimerEndedError("the message was cancelled with its batch, and cannot be moved: send another one")
+        if due > now + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
+            raise InvalidArgumentError(f"due={due}: choose a time within 365 days")
+        expire_at = timer.stored.record.expire_at
+        if expire_at and due >= expire_at:
+            raise InvalidArgumentError(
+                f"due={due}: the message's time to live is over by then, at {expire_at}; cancel it, and send it anew with a longer ttl="
+            )
+        moved = delivery.moved_timers
+        if len(moved) >= self._limits.max_moved_timers and moved.get(timer.pending) is None:
+            raise TooManyTimerChangesError(
+                f"{len(moved)} messages wait for another time than they were sent with, and this broker remembers no more: "
+                "cancel the message, and send it anew"
+            )
+
+    def _describe(self, caller: Caller, frame: Frame) -> None:
+        request = parse(TimerRequest, frame[3])
+        name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
+        self._answering.later(caller, frame, self._described(name))
+
+    async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
+        facts: list[TimerFacts] = []
+
+        def decide(found: Found, turn: TimerTurn) -> None:
+            timer = found[name]
+            facts[:] = [_facts(name, timer, turn.due_of(timer))]
+
+        for _ in range(_READ_AGAIN):
+            await self._changes.change([name], decide)
+            record = b""
+            if facts[0].state != TimerState.UNKNOWN:
+                try:
+                    record = await asyncio.get_running_loop().run_in_executor(
+                        self._answering.lookups, self._store.read_raw, facts[0].pending
+                    )
+                except OffsetOutOfRangeError:
+                    continue  # it was carried on, and its old place is gone
+            return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
+        raise OverloadedError(f"message {name.message_id} moves too often to be read: ask again", _RETRY_AFTER_MS)
+
+    def _list(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ListTimersRequest, frame[3])
+        self._topic(request.topic)
+        if request.most < 1 and not request.count_only:
+            raise InvalidArgumentError("most=0: choose at least 1")
+        for text in (request.key, request.batch_id):
+            if len(text.encode()) > MAX_KEY_BYTES:
+                raise InvalidArgumentError(f"{text[:80]!r}: at most {MAX_KEY_BYTES} bytes are a key, an id or a batch")
+
+        self._answering.look_up(caller, frame, lambda: (self._pages.page(request).SerializeToString(), b""))
+
+
+def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:
+    if timer.stored is None or timer.stored.stamp is None:
+        return TimerFacts(message_id=name.message_id)
+    record, stamp = timer.stored.record, timer.stored.stamp
+    return TimerFacts(
+        message_id=name.message_id,
+        state=timer.state,
+        due=due,
+        delay_time=record.delay_time,
+        keys=record.keys,
+        batch_id=timer.batch_id,
+        size=timer.size,
+        queue_id=stamp.queue_id,
+        sent_at=record.born_timestamp,
+        pending=timer.pending,
+    )
+
+
+def _checked_batch(batch_id: str) -> str:
+    if not batch_id or len(batch_id.encode()) > MAX_BATCH_ID_BYTES:
+        raise InvalidArgumentError(f"batch_id={batch_id[:80]!r}: 1 … {MAX_BATCH_ID_BYTES} bytes are an id")
+    return batch_id
+
+
+def _checked(message_id: str) -> str:
+    if not message_id or len(message_id.encode()) > MAX_MESSAGE_ID_BYTES:
+        raise InvalidArgumentError(f"message_id={message_id[:80]!r}: 1 … {MAX_MESSAGE_ID_BYTES} bytes are an id")
+    return message_id

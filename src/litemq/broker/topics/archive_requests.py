@@ -1,0 +1,109 @@
+"""What archives tell a broker, and what it tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue
+from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedQueue, ArchivedThroughRequest, Opcode, TopicRequest
+from litemq.storage.state import QueueKey, TopicFacts
+from litemq.storage.state.archives import Archive
+from litemq.storage.store import Store
+from litemq.types import check_name
+
+__all__ = ["ArchiveRequests"]
+
+_MOST_LOCATION: Final = 1024
+
+
+class ArchiveRequests:
+    """The requests about archives; ``handlers`` are those of a broker."""
+
+    def __init__(self, store: Store, clock: Clock, topic: Callable[[str], TopicFacts]) -> None:
+        """``topic`` finds one by its name, and raises where there is none."""
+        self._store = store
+        self._clock = clock
+        self._topic = topic
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.ARCHIVED_THROUGH: self._archived_through,
+            Opcode.DESCRIBE_ARCHIVE: self._describe,
+        }
+
+    def _describe(self, caller: Caller, frame: Frame) -> None:
+        topic = self._topic(parse(TopicRequest, frame[3]).topic)
+        archive = self._store.state.delivery.archives.of_topic(topic.topic_id)
+        answer = ArchiveAnswer(topic_id=topic.topic_id, ttl_ms=topic.ttl_ms)
+        if archive is not None:
+            answer.location, answer.reported_at = archive.location, archive.at
+            for queue_id, (begin, following) in sorted(archive.queues.items()):
+                kept = self._store.state.least.get(QueueKey(topic.topic_id, queue_id), 0)
+                answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=following, kept=kept))
+        caller.answer(frame, answer.SerializeToString())
+
+    def _archived_through(self, caller: Caller, frame: Frame) -> None:
+        """Answered once it is safe: what is in the archive may go from then on. Saying it again changes nothing."""
+        request = parse(ArchivedThroughRequest, frame[3])
+        check_name(request.topic)
+        topic = self._topic(request.topic)
+        _check_location(request.location)
+        known = self._store.state.delivery.archives.of_topic(topic.topic_id)
+        if known is not None and known.location != request.location and not request.replaces:
+            raise InvalidArgumentError(
+                f"topic {topic.name!r} is archived in {known.location} already, not in {request.location}. Where the table was moved, say so "
+                f"with `litemq topic archive {topic.name} --moved-to {request.location}`; a new archive replaces it by "
+                "`archived_through(…, replace=True)` of the client"
+            )
+        queues = self._checked(topic, request)
+        end = self._store.log_end
+        if known is None or request.replaces or _is_new(known, queues):
+            told = ArchivedThrough(
+                topic_id=topic.topic_id,
+                location=request.location,
+                queues=queues,
+                at=self._clock.wall_ms(),
+                replaces=request.replaces,
+            )
+            end = self._store.append_control(Control(archived_through=told)).end
+        answer_when_safe(self._store, caller, frame, end)
+
+    def _checked(self, topic: TopicFacts, request: ArchivedThroughRequest) -> list[Queue]:
+        state = self._store.state
+        queues: dict[int, Queue] = {}
+        for told in request.queues:
+            key = QueueKey(topic.topic_id, told.queue_id)
+            if told.queue_id >= topic.queues or told.queue_id in queues:
+                raise InvalidArgumentError(f"queue {told.queue_id}: topic {topic.name!r} has {topic.queues}, and each is named once")
+            following = state.next.get(key, 0)
+            begin = told.begin if told.HasField("begin") else min(state.least.get(key, 0), told.next)
+            if not 0 <= begin <= told.next <= following:
+                raise InvalidArgumentError(
+                    f"archived {begin} … {told.next} of queue {told.queue_id} of {topic.name!r}: it has nothing above {following}. "
+                    "Is this the archive of another cluster?"
+                )
+            queues[told.queue_id] = Queue(topic_id=topic.topic_id, queue_id=told.queue_id, least=begin, next=told.next)
+        return list(queues.values())
+
+
+def _is_new(known: Archive, queues: list[Queue]) -> bool:
+    return any(queue.queue_id not in known.queues or queue.next > known.queues[queue.queue_id].next for queue in queues)
+
+
+def _check_location(location: str) -> None:
+    if not 1 <= len(location) <= _MOST_LOCATION or not location.isprintable():
+        raise InvalidArgumentError(f"location={location[:80]!r}: 1 … {_MOST_LOCATION} printable characters, a path or a URL")
+    try:
+        has_secret = urlsplit(location).password is not None
+    except ValueError:
+        has_secret = False  # no URL
+    if has_secret:
+        raise InvalidArgumentError(
+            "a location with a password in it: everybody may see it. Leave it to the environment of those who read it"
+        )

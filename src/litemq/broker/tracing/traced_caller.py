@@ -1,0 +1,117 @@
+"""A caller whose answers are noted in the trace: what it was given for a group, and what it settled. Nobody else knows that there is a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.request_header import parse
+from litemq.broker.tracing.recorder import Trace
+from litemq.errors import LiteMQError
+from litemq.format.offset_runs import unpack_runs
+from litemq.net.connection import Bytes
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import CommitRequest, LeaseRequest, Opcode, PullRequest, SettleAnswer, SettleRequest
+from litemq.storage.state import QueueKey, retry_topic
+from litemq.storage.store import Store
+
+__all__ = ["TracedCaller", "TracedCallers"]
+
+_NOTED: Final = frozenset(map(int, (Opcode.PULL, Opcode.LEASE, Opcode.SETTLE, Opcode.COMMIT_OFFSETS)))
+
+
+class TracedCaller:
+    """Stands between a caller and the broker."""
+
+    def __init__(self, caller: Caller, trace: Trace, store: Store) -> None:
+        self._caller = caller
+        self._trace = trace
+        self._store = store
+        self.answer_sent = caller.answer_sent  # what is sent is read from the queues
+
+    @property
+    def client_id(self) -> str:
+        return self._caller.client_id
+
+    @property
+    def peer(self) -> str:
+        return self._caller.peer
+
+    @property
+    def has_room(self) -> bool:
+        return self._caller.has_room
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        self._caller.when_room(resume)
+
+    def refuse(self, frame: Frame, error: LiteMQError) -> None:
+        self._caller.refuse(frame, error)
+
+    def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
+        """Answer, and note what was answered."""
+        self._caller.answer(frame, header, attachment)
+        if frame[1] not in _NOTED:
+            return
+        match frame[1]:
+            case Opcode.PULL if attachment:
+                pull = parse(PullRequest, frame[3])
+                key = self._key(pull.topic, pull.group, pull.queue_id, is_retry=pull.is_retry)
+                if pull.group and key is not None:
+                    self._trace.began(pull.group, key, pull.offset)
+                    self._trace.received(pull.group, self.client_id, attachment)
+            case Opcode.LEASE if attachment:
+                self._trace.received(parse(LeaseRequest, frame[3]).group, self.client_id, attachment)
+            case Opcode.SETTLE:
+                self._note_settled(parse(SettleRequest, frame[3]), SettleAnswer.FromString(header))
+            case Opcode.COMMIT_OFFSETS:
+                request = parse(CommitRequest, frame[3])
+                for offset in request.offsets:
+                    key = self._key(request.topic, request.group, offset.queue_id, is_retry=offset.is_retry)
+                    if key is not None:
+                        self._trace.committed(request.group, self.client_id, key, offset.offset)
+
+    def _note_settled(self, request: SettleRequest, answer: SettleAnswer) -> None:
+        lost = {(one.queue_id, one.is_retry, one.offset) for one in answer.unsettled}
+        for leased in request.acked:
+            key = self._key(request.topic, request.group, leased.queue_id, is_retry=leased.is_retry)
+            if key is None or not leased.token:
+                continue
+            for begin, end in unpack_runs(leased.offsets):
+                kept = [at for at in range(begin, end) if (leased.queue_id, leased.is_retry, at) not in lost] if lost else None
+                if kept is None:
+                    self._trace.settled(request.group, self.client_id, key, begin, end, "acked")
+                else:
+                    for at in kept:
+                        self._trace.settled(request.group, self.client_id, key, at, at + 1, "acked")
+        for failed in request.failed:
+            key = self._key(request.topic, request.group, failed.queue_id, is_retry=failed.is_retry)
+            if key is not None and (failed.queue_id, failed.is_retry, failed.offset) not in lost:
+                what = "rejected" if failed.is_final else "failed" if failed.error or failed.delay_ms else "released"
+                self._trace.settled(request.group, self.client_id, key, failed.offset, failed.offset + 1, what, failed.error)
+
+    def _key(self, topic: str, group: str, queue_id: int, *, is_retry: bool) -> QueueKey | None:
+        state = self._store.state
+        facts, retries = state.topic(topic), state.topic(retry_topic(group))
+        if facts is None or (is_retry and retries is None):
+            return None
+        return QueueKey(retries.topic_id, facts.topic_id) if is_retry and retries is not None else QueueKey(facts.topic_id, queue_id)
+
+
+class TracedCallers:
+    """For each caller the one that stands in for it: always the same, since by it the broker knows who asked."""
+
+    def __init__(self, trace: Trace, store: Store) -> None:
+        self._trace = trace
+        self._store = store
+        self._callers: dict[Caller, TracedCaller] = {}
+
+    def of(self, caller: Caller) -> TracedCaller:
+        traced = self._callers.get(caller)
+        if traced is None:
+            traced = self._callers[caller] = TracedCaller(caller, self._trace, self._store)
+        return traced
+
+    def gone(self, caller: Caller) -> Caller:
+        """Its connection has ended; who stood in for it."""
+        return self._callers.pop(caller, None) or caller

@@ -1,0 +1,109 @@
+"""What operators ask about transactions, and what a broker answers."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.request_header import parse
+from litemq.broker.transactions.check_back import CheckBack
+from litemq.broker.transactions.describe import facts_of
+from litemq.broker.transactions.half_reader import records_of
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    TX_COMMITTED,
+    TX_NOT_KNOWN,
+    DescribeTransactionRequest,
+    ListTransactionsRequest,
+    Opcode,
+    TransactionAnswer,
+    TransactionFacts,
+    TransactionsAnswer,
+)
+from litemq.storage.state.halves import Halves
+from litemq.storage.store import Store
+
+__all__ = ["TransactionRequests"]
+
+_LOOKED_AT: Final = 5_000  # transactions for one answer: whoever wants more asks again
+_MOST: Final = 1_000
+_MOST_BYTES: Final = 4 << 20
+
+
+class TransactionRequests:
+    """The requests about transactions; ``handlers`` are those of a broker."""
+
+    def __init__(self, store: Store, check_back: CheckBack, answering: Answering) -> None:
+        self._store = store
+        self._times = check_back.times
+        self._answering = answering
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.DESCRIBE_TRANSACTION: self._describe,
+            Opcode.LIST_TRANSACTIONS: self._list,
+        }
+
+    @property
+    def _halves(self) -> Halves:
+        return self._store.state.delivery.halves
+
+    def _describe(self, caller: Caller, frame: Frame) -> None:
+        name = parse(DescribeTransactionRequest, frame[3]).transaction
+
+        async def answer() -> tuple[bytes, bytes]:
+            facts, records = facts_of(self._halves, name, self._times), []
+            if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
+                await self._store.confirmed(self._store.log_end)
+                loop = asyncio.get_running_loop()
+                found = await loop.run_in_executor(self._answering.lookups, records_of, self._store, [name], _MOST_BYTES)
+                records = found.get(name, [])
+            return TransactionAnswer(facts=facts).SerializeToString(), b"".join(records)
+
+        self._answering.later(caller, frame, answer())
+
+    def _list(self, caller: Caller, frame: Frame) -> None:
+        request = parse(ListTransactionsRequest, frame[3])
+
+        async def answer() -> tuple[bytes, bytes]:
+            names = await asyncio.get_running_loop().run_in_executor(self._answering.lookups, self._names, request)
+            return self._told(request, names).SerializeToString(), b""
+
+        self._answering.later(caller, frame, answer())
+
+    def _names(self, request: ListTransactionsRequest) -> list[str]:
+        """The next ones in the order of their names. From a thread: they may be many."""
+        halves = self._halves
+        names = halves.names()
+        if request.state != TX_NOT_KNOWN:
+            names += halves.outcomes.names()
+        return heapq.nsmallest(_LOOKED_AT, {name for name in names if name > request.after})
+
+    def _told(self, request: ListTransactionsRequest, names: list[str]) -> TransactionsAnswer:
+        answer = TransactionsAnswer(is_end=len(names) < _LOOKED_AT)
+        most = max(1, min(request.most or _MOST, _MOST))
+        for name in names:
+            facts = facts_of(self._halves, name, self._times)
+            if _is_meant(facts, request):
+                if len(answer.transactions) == most:
+                    answer.is_end = False
+                    break
+                answer.transactions.append(facts)
+            answer.next_after = name
+        return answer
+
+
+def _is_meant(facts: TransactionFacts, request: ListTransactionsRequest) -> bool:
+    if request.state == TX_NOT_KNOWN:
+        if not facts.records:
+            return False  # it has ended since
+    elif facts.state != request.state:
+        return False
+    return (
+        (request.include_sinks or not facts.is_sink)
+        and (not request.group or facts.group == request.group)
+        and (not request.topic or request.topic in facts.topics)
+        and (not request.stored_before or 0 < facts.stored_at < request.stored_before)
+    )

@@ -1,0 +1,46 @@
+"""Whether there is room for more halves: they wait for somebody's decision, and for so long they take space."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from litemq.broker.admission.backlog import Backlog
+from litemq.broker.limits import BrokerLimits
+from litemq.clock import Clock
+from litemq.errors import DiskFullError, InvalidArgumentError, OverloadedError
+from litemq.storage.state import TopicFacts
+from litemq.storage.store import Store
+from litemq.types import MOST_DELAY_MS
+
+__all__ = ["HalfRoom"]
+
+_RETRY_AFTER_MS: Final = 20
+_CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
+
+
+class HalfRoom:
+    """Of a broker, for jobs and producers alike."""
+
+    def __init__(self, store: Store, clock: Clock, limits: BrokerLimits, backlog: Backlog) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._backlog = backlog
+
+    def check(self, topic: TopicFacts, queue_id: int, size: int, due: int, new: int) -> None:
+        """Raises unless there is room for so many bytes in ``new`` more transactions, of which the latest message is due then (ms)."""
+        self._backlog.check(topic, queue_id)
+        halves, store = self._store.state.delivery.halves, self._store
+        if new and len(halves) + new > self._limits.max_transactions:
+            raise OverloadedError(f"{len(halves)} transactions are open (max_transactions): send again when some are decided", 1000)
+        if halves.runs >= self._limits.max_half_runs:
+            raise OverloadedError(f"{halves.runs} runs of records wait for a decision (max_half_runs): send more records a request", 1000)
+        if halves.bytes + size > self._limits.max_half_bytes:
+            raise DiskFullError(f"{halves.bytes} bytes wait for a decision (max_half_bytes): send again when some are decided")
+        if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
+            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
+        if due and size > store.timer_room:
+            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
+        unconfirmed = store.log_end - store.confirm_offset
+        if unconfirmed and unconfirmed + size > self._limits.max_unconfirmed_bytes // 2:
+            raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)

@@ -1,0 +1,206 @@
+"""Commit and rollback: what producers say of their transactions in one turn of the event loop is written together.
+
+The messages of what is committed are themselves the decision, all of them in one append. Where a transaction is large, or its halves are not in
+memory, a record says that it is committed, and its messages follow. What was said before is answered as it was; the first word stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.request_header import parse
+from litemq.broker.transactions.publishing import Copying
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
+from litemq.format.transactions import is_producers
+from litemq.net.frame import Frame
+from litemq.proto.control_pb2 import Control, TransactionsDecided
+from litemq.proto.wire_pb2 import (
+    TX_COMMITTED,
+    TX_DEAD,
+    TX_INCOMPLETE,
+    TX_NOT_KNOWN,
+    TX_ROLLED_BACK,
+    TX_UNDECIDED,
+    EndTransactionsAnswer,
+    EndTransactionsRequest,
+    Opcode,
+    TransactionEnd,
+    TransactionState,
+)
+from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.storage.state import QueueKey
+from litemq.storage.state.half_runs import Transaction
+from litemq.storage.state.halves import Halves
+from litemq.storage.state.outcomes import Outcome
+from litemq.storage.store import Store
+
+__all__ = ["Endings", "state_of"]
+
+_BYTES_AT_ONCE: Final = 1 << 20  # of messages in one append; for so long everybody else waits
+_MOST_ENDS: Final = 10_000  # in one request
+_MOST_NAMES: Final = 256  # in one record
+_STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLED_BACK, Outcome.DEAD: TX_DEAD}
+_OUTCOMES: Final = (TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED)
+_LOG = logging.getLogger(__name__)
+
+
+class _Request(NamedTuple):
+    caller: Caller
+    frame: Frame
+    ends: Sequence[TransactionEnd]
+
+
+class Endings:
+    """On the event loop that is running when it is made."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        copying: Copying,
+        grown: Callable[[list[QueueKey], int], None],
+        held: Callable[[], None],
+        said: Callable[[str], None],
+    ) -> None:
+        """``grown`` is told which queues have new messages, ``held`` that some may wait for their time; ``said``, of which transaction
+        its producer does not know."""
+        self._store = store
+        self._clock = clock
+        self._copying = copying
+        self._grown = grown
+        self._held = held
+        self._said = said
+        self._loop = asyncio.get_running_loop()
+        self._gathered: list[_Request] = []
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.END_TRANSACTIONS: self._take}
+
+    @property
+    def _halves(self) -> Halves:
+        return self._store.state.delivery.halves
+
+    def _take(self, caller: Caller, frame: Frame) -> None:
+        ends = parse(EndTransactionsRequest, frame[3]).ends
+        if not 1 <= len(ends) <= _MOST_ENDS:
+            raise InvalidArgumentError(f"{len(ends)} transactions: end 1 … {_MOST_ENDS} at a time")
+        for end in ends:
+            if end.outcome not in _OUTCOMES:
+                raise InvalidArgumentError(f"outcome {end.outcome} of {end.transaction[:80]!r}: say committed, rolled back, or undecided")
+            if not is_producers(end.transaction):
+                raise InvalidArgumentError(f"transaction {end.transaction[:80]!r} is none of a producer: its job decides it")
+        if not self._gathered:
+            self._loop.call_soon(self._end_all)
+        self._gathered.append(_Request(caller, frame, ends))
+
+    def _end_all(self) -> None:
+        requests, self._gathered = self._gathered, []
+        try:
+            answers = self._end(requests)
+        except LiteMQError as error:  # what was written before it is so; who asks again is told
+            failure = error
+        except Exception:  # noqa: BLE001  whoever asked waits for an answer
+            _LOG.exception("transactions could not be ended")
+            failure = StoreFailedError("the broker could not write this, or does not know; its log says why")
+        else:
+            self._answer(requests, answers)
+            return
+        for request in requests:
+            request.caller.refuse(request.frame, failure)
+
+    def _end(self, requests: list[_Request]) -> list[EndTransactionsAnswer]:
+        """Do what all requests of a turn say; what one of them says first stands for the others, too."""
+        committed: dict[str, None] = {}
+        rolled_back: dict[str, None] = {}
+        answers = []
+        for _, _, ends in requests:
+            states: list[TransactionState] = []
+            for end in ends:
+                name = end.transaction
+                state = TX_COMMITTED if name in committed else TX_ROLLED_BACK if name in rolled_back else state_of(self._halves, name)
+                if state == TX_UNDECIDED:
+                    if end.outcome == TX_UNDECIDED:
+                        self._said(name)
+                    elif end.outcome == TX_ROLLED_BACK:
+                        rolled_back[name] = None
+                        state = TX_ROLLED_BACK
+                    else:
+                        known = self._halves.get(name)
+                        is_whole = known is not None and end.count in (0, known.count)
+                        state = TX_COMMITTED if is_whole else TX_INCOMPLETE
+                        if is_whole:
+                            committed[name] = None
+                states.append(state)
+            answers.append(EndTransactionsAnswer(states=states))
+        for control in rollbacks_of(list(rolled_back), "its producer says so"):
+            self._store.append_control(control)
+        self._commit(list(committed))
+        return answers
+
+    # Commits ------------------------------------------------------------------------------------------------------------------
+
+    def _commit(self, names: list[str]) -> None:
+        at_hand: list[str] = []
+        others: list[str] = []
+        size = 0
+        for name in names:
+            known = self._halves.get(name)
+            if known is None:
+                continue
+            if not self._is_at_hand(known):
+                others.append(name)
+                continue
+            if at_hand and size + known.bytes > _BYTES_AT_ONCE:
+                others += self._append(at_hand)
+                at_hand, size = [], 0
+            at_hand.append(name)
+            size += known.bytes
+        if at_hand:
+            others += self._append(at_hand)
+        for at in range(0, len(others), _MOST_NAMES):
+            decided = TransactionsDecided(transactions=others[at : at + _MOST_NAMES])
+            self._store.append_control(Control(transactions_decided=decided))
+        if others:
+            self._copying.begin()
+
+    def _is_at_hand(self, known: Transaction) -> bool:
+        if known.bytes > _BYTES_AT_ONCE or known.dropped:
+            return False
+        return self._store.is_hot(known.first_log_offset)
+
+    def _append(self, names: list[str]) -> list[str]:
+        """Make messages of transactions; returns those for which that cannot be done so."""
+        keys = {QueueKey(run.topic_id, run.queue_id): None for name in names if (known := self._halves.get(name)) for run in known.runs}
+        try:
+            end = self._store.commit_transactions(names, self._clock.wall_ms()).end
+        except (InvalidArgumentError, RecordFormatError):
+            if len(names) == 1:
+                return names  # one of its records is damaged: the others become messages without it
+            return [other for name in names for other in self._append([name])]
+        self._grown(list(keys), end)
+        self._held()
+        return []
+
+    # Answers ------------------------------------------------------------------------------------------------------------------
+
+    def _answer(self, requests: list[_Request], answers: list[EndTransactionsAnswer]) -> None:
+        def confirmed(failure: LiteMQError | None) -> None:
+            for request, answer in zip(requests, answers, strict=True):
+                if failure is None:
+                    request.caller.answer(request.frame, answer.SerializeToString())
+                else:
+                    request.caller.refuse(request.frame, failure)
+
+        self._store.when_confirmed(self._store.log_end, confirmed)
+
+
+def state_of(halves: Halves, transaction: str) -> TransactionState:
+    """What is known of a transaction, as the wire tells it."""
+    known = halves.get(transaction)
+    if known is None:
+        outcome = halves.outcomes.get(transaction)
+        return TX_NOT_KNOWN if outcome is None else _STATES[outcome]
+    return TX_COMMITTED if known.number else TX_DEAD if known.dead else TX_UNDECIDED

@@ -1,0 +1,28 @@
+"""What is told of a transaction that has not ended, or not long ago."""
+
+from __future__ import annotations
+
+from litemq.broker.transactions.check_schedule import CheckTimes
+from litemq.broker.transactions.decisions import state_of
+from litemq.format.transactions import group_of, is_producers
+from litemq.proto.wire_pb2 import TX_UNDECIDED, TransactionCheckFacts, TransactionFacts
+from litemq.storage.state.half_runs import Transaction
+from litemq.storage.state.halves import Halves
+
+__all__ = ["facts_of"]
+
+
+def facts_of(halves: Halves, transaction: str, times: CheckTimes) -> TransactionFacts:
+    """As the wire tells it. Of one that has ended, only that is known."""
+    facts = TransactionFacts(transaction=transaction, group=group_of(transaction), is_sink=not is_producers(transaction))
+    known: Transaction | None = halves.get(transaction)
+    facts.state = state_of(halves, transaction)
+    if known is None:
+        return facts
+    facts.records, facts.bytes, facts.checks = known.count, known.bytes, known.checks
+    facts.stored_at = known.first_at or known.latest_at
+    facts.topics.extend([topic.name for topic in times.topics(known)])
+    facts.story.extend([TransactionCheckFacts(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.story])
+    if facts.state == TX_UNDECIDED and not facts.is_sink:
+        facts.next_check_at = times.next_at(known)
+    return facts

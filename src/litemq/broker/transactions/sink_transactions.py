@@ -1,0 +1,216 @@
+"""Transactions of jobs: halves that nobody sees, the decision which of them count, and the copies that make messages of those.
+
+Each try of a task is a transaction of its own, so that nothing has to be told apart within one; the job's driver names those that count. The decision is one record. The copies follow behind it, a few MiB at a time, whoever asks for what meanwhile; after a
+restart they go on where they ended, because each half that was copied says so by its copy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from google.protobuf.message import Message
+
+from litemq.broker.admission.quotas import Quotas
+from litemq.broker.admission.record_claims import claims_of_halves, priorities_of
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.request_header import parse
+from litemq.broker.transactions.capacity import HalfRoom
+from litemq.broker.transactions.publishing import Copying
+from litemq.clock import Clock
+from litemq.errors import InvalidArgumentError, TransactionRefusedError
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import (
+    AbortSinkRequest,
+    Attempt,
+    CommitSinkRequest,
+    DescribeSinkRequest,
+    Empty,
+    Opcode,
+    SendHalvesAnswer,
+    SendHalvesRequest,
+    SinkAnswer,
+)
+from litemq.storage.batches.half_batches import check_first, rollbacks_of
+from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state.halves import Halves, sink_transaction
+from litemq.storage.store import Store
+from litemq.types import is_system_name
+
+__all__ = ["SinkTransactions"]
+
+_LARGEST: Final = (1 << 63) - 1
+_LOG = logging.getLogger(__name__)
+
+
+class SinkTransactions:
+    """For everybody on the event loop that is running when it is made."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        limits: BrokerLimits,
+        quotas: Quotas,
+        room: HalfRoom,
+        alarms: Alarms,
+        topic: Callable[[str], TopicFacts],
+        copying: Copying,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._quotas = quotas
+        self._room = room
+        self._alarms = alarms
+        self._topic = topic
+        self._copying = copying
+        self._watched: set[tuple[str, int]] = set()  # batches for which an alarm is set
+        for query, batch in self._halves.batches():
+            self._watch(query, batch)
+        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
+            Opcode.SEND_HALVES: self._send,
+            Opcode.COMMIT_SINK: self._commit,
+            Opcode.ABORT_SINK: self._abort,
+            Opcode.DESCRIBE_SINK: self._describe,
+        }
+
+    @property
+    def _halves(self) -> Halves:
+        return self._store.state.delivery.halves
+
+    # Halves -------------------------------------------------------------------------------------------------------------------
+
+    def _send(self, caller: Caller, frame: Frame) -> None:
+        request = parse(SendHalvesRequest, frame[3])
+        attempt, first = request.attempt, request.first
+        self._check_batch(attempt.query, attempt.batch)
+        topic = self._topic(request.topic)
+        if is_system_name(topic.name):
+            raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
+        if request.queue_id >= topic.queues:
+            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        self._check_open(attempt)
+        records = memoryview(frame[4])
+        claims = claims_of_halves(records, priorities_of(request.queue_id, has_priorities=topic.has_priorities))
+        key = QueueKey(topic.topic_id, request.queue_id)
+        transaction = sink_transaction(attempt.query, attempt.batch, attempt.partition, attempt.attempt)
+        sent = self._halves.sent(transaction, key)
+        if first > sent:
+            check_first(self._store.state, transaction, key, first)
+        count = int(claims.starts.size)
+        if first + count > sent:
+            records = records[int(claims.starts[sent - first]) :]  # those before it came with an earlier try of the request
+            self._room.check(topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0)
+            if self._quotas.is_on:
+                self._quotas.take(caller.client_id, first + count - sent, len(records))
+            self._store.append_halves(bytearray(records), topic.topic_id, request.queue_id, transaction, sent)
+            self._watch(attempt.query, attempt.batch)
+        self._answer(caller, frame, SendHalvesAnswer(next=self._halves.sent(transaction, key)))
+
+    def _check_open(self, attempt: Attempt) -> None:
+        """A batch that is decided takes nothing more, and neither do those before it."""
+        committed = self._store.state.delivery.sinks.committed(attempt.query)
+        if attempt.batch <= committed:
+            raise TransactionRefusedError(
+                f"batch {attempt.batch} of {attempt.query!r} takes no more records: batch {committed} is decided. This try comes too late"
+            )
+
+    # Decisions ----------------------------------------------------------------------------------------------------------------
+
+    def _commit(self, caller: Caller, frame: Frame) -> None:
+        request = parse(CommitSinkRequest, frame[3])
+        query, batch, winners = request.query, request.batch, request.winners
+        self._check_batch(query, batch)
+        if len(winners) > self._limits.max_winners:
+            raise InvalidArgumentError(f"{len(winners)} tasks in one batch: choose {self._limits.max_winners} at most (max_winners)")
+        if len(request.plan) > self._limits.max_plan_bytes:
+            raise InvalidArgumentError(
+                f"a plan of {len(request.plan)} bytes: at most {self._limits.max_plan_bytes} are kept (max_plan_bytes). Write with fewer tasks"
+            )
+        if len({winner.partition for winner in winners}) != len(winners):
+            raise InvalidArgumentError("a partition is named twice: one try of each counts")
+
+        def decide(state: State) -> dict[tuple[int, int], str]:
+            names: dict[tuple[int, int], str] = {}
+            for winner in winners:
+                name = sink_transaction(query, batch, winner.partition, winner.attempt)
+                known = state.delivery.halves.get(name)
+                count = 0 if known is None else known.count
+                if count != winner.count:
+                    raise TransactionRefusedError(
+                        f"transaction {name!r} has {count} records here, and was to have {winner.count}: nothing is committed. If there are fewer, "
+                        f"they were rolled back, because the batch was aborted, nobody decided it in time, or retention took them. Write it anew"
+                    )
+                names[winner.partition, winner.attempt] = name
+            return names
+
+        if batch > self._store.state.delivery.sinks.committed(query):
+            self._store.commit_sink(query, batch, decide, request.plan)
+            self._copying.begin()
+        self._answer(caller, frame, self._told(query))
+
+    def _abort(self, caller: Caller, frame: Frame) -> None:
+        request = parse(AbortSinkRequest, frame[3])
+        self._check_batch(request.query, request.batch)
+        self._roll_back(request.query, request.batch, f"batch {request.batch} of {request.query!r} was aborted")
+        self._answer(caller, frame, Empty())
+
+    def _roll_back(self, query: str, batch: int, reason: str) -> None:
+        for control in rollbacks_of(self._halves.undecided(query, batch, first=batch), reason):
+            self._store.append_control(control)
+
+    def _describe(self, caller: Caller, frame: Frame) -> None:
+        self._answer(caller, frame, self._told(parse(DescribeSinkRequest, frame[3]).query))
+
+    def _told(self, query: str) -> SinkAnswer:
+        sinks = self._store.state.delivery.sinks
+        answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
+        for _, _, known in self._halves.of_query(query):
+            if known.number:
+                answer.waiting += known.count - known.copied
+            else:
+                answer.undecided += known.count
+        return answer
+
+    def _check_batch(self, query: str, batch: int) -> None:
+        size = len(query.encode())
+        if not 1 <= size <= self._limits.max_query_bytes or not query.isprintable():
+            raise InvalidArgumentError(f"a query's name of {size} bytes: choose 1 … {self._limits.max_query_bytes} that can be printed")
+        if not 0 <= batch < _LARGEST:
+            raise InvalidArgumentError(f"batch {batch}: choose 0 or more")
+
+    # What nobody decides ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, query: str, batch: int) -> None:
+        if (query, batch) in self._watched:
+            return
+        latest = self._latest(query, batch)
+        if latest is not None:
+            self._watched.add((query, batch))
+            self._alarms.at(latest + self._limits.half_lifetime_ms, self._ring, (query, batch))
+
+    def _latest(self, query: str, batch: int) -> int | None:
+        """When the latest half of a batch came that is not decided."""
+        return max((known.latest_at for of, _, known in self._halves.of_query(query) if of == batch and not known.number), default=None)
+
+    def _ring(self, batches: list[tuple[str, int]]) -> None:
+        self._watched.difference_update(batches)
+        for query, batch in batches:
+            latest = self._latest(query, batch)
+            if latest is None:
+                continue
+            if latest + self._limits.half_lifetime_ms <= self._clock.wall_ms():
+                hours = self._limits.half_lifetime_ms / 3_600_000
+                _LOG.warning("batch %d of %r was not decided for %g hours, and is rolled back", batch, query, hours)
+                self._roll_back(query, batch, f"nobody decided batch {batch} of {query!r} for {hours:g} hours")
+            else:
+                self._watch(query, batch)
+
+    def _answer(self, caller: Caller, frame: Frame, answer: Message) -> None:
+        """Answer once everything that is known so far is safe."""
+        answer_when_safe(self._store, caller, frame, self._store.log_end, answer.SerializeToString())

@@ -1,0 +1,95 @@
+"""What nobody decides goes to the dead letters, with the story of who was asked for it.
+
+One record for each message: it ends the half, and keeps it. The first of them ends the transaction; where a crash comes between two, whoever
+opens the store next goes on with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from datetime import UTC, datetime
+from typing import Final
+
+from litemq.broker.dead_letters.fingerprint import fingerprint_of
+from litemq.broker.dead_letters.writing import log_offset_of
+from litemq.broker.transactions.half_reader import halves_of
+from litemq.clock import Clock
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.format.dead_letters import Story, encode_dead_letter
+from litemq.format.transactions import group_of
+from litemq.storage.batches.half_batches import rollbacks_of
+from litemq.storage.state import dead_letter_topic
+from litemq.storage.state.half_runs import DELETED, Transaction
+from litemq.storage.store import Placed, Store
+from litemq.types import DeadReason, RecordKind
+
+__all__ = ["HalfBurials"]
+
+_BYTES_AT_ONCE: Final = 1 << 20
+
+
+class HalfBurials:
+    """On the event loop."""
+
+    def __init__(self, store: Store, clock: Clock, lookups: Executor) -> None:
+        self._store = store
+        self._clock = clock
+        self._lookups = lookups
+
+    async def bury(self, transactions: Sequence[str]) -> None:
+        """Bury all that is left of some transactions."""
+        await self._store.confirmed(self._store.log_end)
+        loop, halves = asyncio.get_running_loop(), self._store.state.delivery.halves
+        for name in transactions:
+            while (known := halves.get(name)) is not None and not known.number:
+                try:
+                    records = await loop.run_in_executor(self._lookups, halves_of, self._store, name, _BYTES_AT_ONCE)
+                except (CorruptStoreError, OffsetOutOfRangeError) as error:
+                    for control in rollbacks_of([name], f"nobody decided it, and a record of it cannot be read: {error}"):
+                        self._store.append_control(control)
+                    break
+                if not self._append(name, known, records):
+                    break
+
+    def _append(self, name: str, known: Transaction, records: list[bytes]) -> bool:
+        if self._store.state.delivery.halves.get(name) is not known or known.number:
+            return False  # somebody decided it meanwhile
+        story = self._story(name, known)
+        placed = []
+        for raw, run in zip(records, known.left, strict=False):
+            if run.topic_id == DELETED:
+                continue
+            topic = self._store.system_topic(dead_letter_topic(self._store.state.topics[run.topic_id].name))
+            placed.append(Placed(encode_dead_letter(raw, story), topic.topic_id, 0, RecordKind.DEAD, log_offset_of(raw)))
+        if placed:
+            self._store.append_placed(placed)
+        return bool(placed)
+
+    def _story(self, name: str, known: Transaction) -> Story:
+        asked = [each.asked for each in known.story if each.asked]
+        error = f"nobody decided transaction {name!r}: {known.checks} checks"
+        if not asked:
+            error += ", and no producer of its group was there to be asked"
+        told = [f"stored {_time(known.first_at)}"]
+        for each in known.story:
+            answer = "which said that it does not know" if each.unknown else "which said nothing"
+            told.append(f"checked {_time(each.at)}: " + (f"asked {each.asked}, {answer}" if each.asked else "nobody was there to be asked"))
+        detail = "undecided"
+        return Story(
+            DeadReason.UNDECIDED,
+            detail,
+            group_of(name),
+            consumer=asked[-1] if asked else "",
+            error=error,
+            stack="\n".join(told),
+            tries=known.checks,
+            dead_at=self._clock.wall_ms(),
+            fingerprint=fingerprint_of(DeadReason.UNDECIDED, detail, "", ""),
+            transaction=name,
+        )
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,42 @@
+"""The servers that the command runs, each from the settings that were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from litemq.cli.configuration.resolve import Chosen, build
+from litemq.cli.configuration.tables import BROKER, NAMESERVER
+from litemq.cli.processes.serving import Lifeline, serve
+from litemq.cli.rendering.logs import Level
+from litemq.server.broker_config import BrokerConfig
+from litemq.server.nameserver_config import NameServerConfig
+
+__all__ = ["serve_broker", "serve_nameserver"]
+
+
+def serve_broker(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
+    """A broker, until it is told to stop."""
+    config: BrokerConfig = build(BROKER, chosen)
+    from litemq.server.broker import run_broker  # late: a setting that is wrong is told at once
+
+    serve(
+        config.broker_name,
+        lambda ready, stop: run_broker(config, ready, stop),
+        level=level,
+        shutdown_timeout_ms=config.shutdown_timeout_ms,
+        lifeline=lifeline,
+    )
+
+
+def serve_nameserver(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
+    """A NameServer, until it is told to stop."""
+    config: NameServerConfig = build(NAMESERVER, chosen)
+    from litemq.server.nameserver import run_nameserver
+
+    serve(
+        "nameserver",
+        lambda ready, stop: run_nameserver(config, ready, stop),
+        level=level,
+        shutdown_timeout_ms=config.shutdown_timeout_ms,
+        lifeline=lifeline,
+    )

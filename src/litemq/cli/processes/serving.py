@@ -1,0 +1,131 @@
+"""How a server runs in the foreground: ready, then until it is told to stop.
+
+The first SIGTERM or Ctrl-C, or a terminal that is closed (SIGHUP), stops it in good order, the second at once. A server that ``litemq up`` started has a line to it, a socket: it
+says there when it is ready, and stops when the other end is gone, however that came about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+from litemq.cli.rendering.exit_codes import EXIT_INTERRUPTED
+from litemq.cli.rendering.logs import Level, log_to_stderr
+from litemq.errors import LiteMQError
+from litemq.net.event_loop import run
+
+__all__ = ["STOPPING_SIGNALS", "Lifeline", "serve"]
+
+_LOG = logging.getLogger(__name__)
+# SIGHUP where there is one; `nohup` has it ignored, and then it is.
+STOPPING_SIGNALS: Final = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
+# Beyond the time that a server gives itself.
+_GRACE_S = 5.0
+
+Ready: TypeAlias = Callable[[str, int], None]
+
+
+class Lifeline:
+    """The child's end of the line to ``litemq up``; without a number, nobody is there."""
+
+    def __init__(self, fd: int | None = None) -> None:
+        self._socket = None if fd is None else socket.socket(fileno=fd)
+
+    def wait_for_word(self) -> None:
+        """Return when the parent says that it is time."""
+        if self._socket is not None and not self._socket.recv(1):
+            sys.exit(0)  # it has gone
+
+    def say(self, **facts: object) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.sendall(json.dumps(facts).encode() + b"\n")
+
+    async def wait_gone(self) -> None:
+        """Return when the parent lets go, or has ended; never, if there is none."""
+        if self._socket is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        self._socket.setblocking(False)
+        with contextlib.suppress(OSError):
+            while await asyncio.get_running_loop().sock_recv(self._socket, 64):
+                pass
+
+
+def serve(
+    program: str,
+    start: Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]],
+    *,
+    level: Level,
+    shutdown_timeout_ms: int,
+    lifeline: Lifeline | None = None,
+) -> None:
+    """Run a server until it is told to stop, or fails."""
+    log_to_stderr(level, program)
+    try:
+        run(_until_stopped(program, start, lifeline or Lifeline(), shutdown_timeout_ms / 1000))
+    except BaseExceptionGroup as group:
+        raise _first_of_ours(group) from group
+
+
+async def _until_stopped(
+    program: str, start: Callable[[Ready, asyncio.Event], Coroutine[Any, Any, None]], lifeline: Lifeline, shutdown_s: float
+) -> None:
+    stop = asyncio.Event()
+
+    def ready(host: str, port: int) -> None:
+        _LOG.info("listening on %s:%d", host, port)
+        lifeline.say(host=host, port=port)
+
+    def stop_for(reason: str) -> None:
+        if stop.is_set():
+            if reason == "SIGHUP":
+                return  # of one closed terminal it comes twice: from the shell and from the kernel
+            _LOG.warning("%s again: ending at once", reason)
+            _end_at_once()
+        _LOG.info("%s: stopping; once more ends it at once", reason)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in STOPPING_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stop_for, number.name)
+    serving = asyncio.create_task(start(ready, stop))
+    watching = asyncio.create_task(lifeline.wait_gone())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if watching.done() and not stop.is_set():
+            _LOG.info("litemq up has stopped: stopping")
+            stop.set()
+        _, late = await asyncio.wait((serving,), timeout=shutdown_s + _GRACE_S)
+        if late:
+            _LOG.error("%s did not stop within %g s: ending at once", program, shutdown_s)
+            _end_at_once()
+        await serving
+    finally:
+        for task in (watching, stopping):
+            task.cancel()
+
+
+def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong, where a task among several failed."""
+    ours = group.subgroup(LiteMQError)
+    found: BaseException = ours or group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _end_at_once() -> None:
+    """What is on disk is whole: the next start recovers."""
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)

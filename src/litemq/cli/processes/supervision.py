@@ -1,0 +1,192 @@
+"""Servers as child processes: started together, stopped together.
+
+Each child has a line to its parent, one end of a pair of sockets. It waits there for the word to begin, which comes when the one before it
+is ready; it says when it is ready itself, or why it cannot be; it stops when the other end is gone, so that a parent that is killed leaves
+nobody behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from litemq import errors
+from litemq.cli.processes.serving import STOPPING_SIGNALS
+from litemq.cli.rendering.exit_codes import EXIT_INTERRUPTED
+from litemq.cli.rendering.logs import Level
+from litemq.errors import LiteMQError
+
+__all__ = ["REPEATED", "Child", "read_signals", "supervise", "taken_signals"]
+
+
+# Of one closed terminal it comes twice, from the shell and from the kernel: that does not mean "at once".
+REPEATED: Final = {int(getattr(signal, "SIGHUP", 0))}
+# By somebody, or by a kernel that has no memory left.
+_AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk is safe: start it again with litemq up"
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Whoever is started here gets no signal that would stop it until it wants some: Ctrl-C reaches the whole process group, and may come while it
+    still loads what it needs to ignore that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Child:
+    """One server: a name for people, and what it is run with."""
+
+    def __init__(self, name: str, program: str, level: Level, flags: Mapping[str, object]) -> None:
+        self.name = name
+        self.address: tuple[str, int] | None = None
+        self.error: LiteMQError | None = None
+        self._heard = b""
+        self.line, other = socket.socketpair()
+        # -P: what lies in the directory that somebody works in is not imported by accident.
+        command = [sys.executable, "-P", "-m", "litemq.cli.processes.child", program, level, str(other.fileno()), json.dumps(flags)]
+        with other, _held_back():
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),))  # noqa: S603 (ourselves)
+
+    def begin(self) -> None:
+        """Give the word."""
+        with suppress(OSError):  # it has ended, and will be heard
+            self.line.send(b".")
+
+    def stop(self) -> None:
+        """Let go: it stops in good order."""
+        with suppress(OSError):
+            self.line.shutdown(socket.SHUT_WR)
+
+    def hear(self) -> bool:
+        """Read what the child says; ``False`` when it has ended."""
+        try:
+            data = self.line.recv(4096)
+        except ConnectionError:
+            data = b""
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for line in lines:
+            facts = json.loads(line)
+            if "error" in facts:
+                self.error = _error(facts["error"], f"{self.name}: {facts['message']}")
+            else:
+                self.address = (facts["host"], facts["port"])
+        return bool(data)
+
+    def ended(self) -> LiteMQError:
+        """Wait for the end, and say why it came."""
+        code = self.process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        killed = code == -signal.SIGKILL
+        return self.error or LiteMQError(f"{self.name} ended by itself, with {how}{_AFTER_A_KILL if killed else ''}")
+
+
+def _error(name: str, message: str) -> LiteMQError:
+    cls = getattr(errors, name, LiteMQError)
+    return cls(message) if issubclass(cls, LiteMQError) and cls.__init__ is Exception.__init__ else LiteMQError(message)
+
+
+def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Child]], None], shutdown_s: float) -> None:
+    """Run children until the first signal, and stop them in reverse order; the second signal kills them.
+
+    If a child ends by itself the others are stopped, and its error is raised.
+    """
+    children: list[Child] = []
+    with taken_signals() as signalled, selectors.DefaultSelector() as selector:
+        selector.register(signalled, selectors.EVENT_READ)
+        try:
+            for one in start:
+                children.append(one())
+                selector.register(children[-1].line, selectors.EVENT_READ, children[-1])
+            children[0].begin()
+            failure = _watch(selector, children, ready)
+            _stop(selector, children, shutdown_s)
+        finally:
+            for child in children:
+                child.process.kill()
+                child.process.wait()
+                child.line.close()
+    if failure is not None:
+        raise failure
+
+
+def _watch(selector: selectors.BaseSelector, children: list[Child], ready: Callable[[list[Child]], None]) -> LiteMQError | None:
+    """Until a signal comes, or a child ends."""
+    begun = 1
+    while True:
+        for key, _ in selector.select():
+            if not isinstance(key.data, Child):
+                read_signals(key.fileobj)
+                sys.stderr.write("stopping; once more ends it at once\n")
+                sys.stderr.flush()
+                return None
+            if not key.data.hear():
+                selector.unregister(key.data.line)
+                return key.data.ended()
+        if begun <= len(children) and children[begun - 1].address:
+            if begun < len(children):
+                children[begun].begin()
+            else:
+                ready(children)
+            begun += 1
+
+
+def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: float) -> None:
+    """The last that was started first, since it needs the others."""
+    deadline = time.monotonic() + shutdown_s
+    for child in reversed(children):
+        child.stop()
+        while child.process.poll() is None:
+            if time.monotonic() > deadline:
+                sys.stderr.write(f"{child.name} did not stop within {shutdown_s:g} s: ending it\n")
+                return
+            for key, _ in selector.select(0.05):
+                if not isinstance(key.data, Child):
+                    if read_signals(key.fileobj) - REPEATED:
+                        _abort(children)
+                elif not key.data.hear():
+                    selector.unregister(key.data.line)
+
+
+def _abort(children: list[Child]) -> None:
+    for child in children:
+        child.process.kill()
+        child.process.wait()
+    sys.stderr.flush()
+    os._exit(EXIT_INTERRUPTED)
+
+
+@contextmanager
+def taken_signals() -> Iterator[socket.socket]:
+    """A socket that can be read when a signal has come."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    before = {number: signal.getsignal(number) for number in STOPPING_SIGNALS}
+    waking = signal.set_wakeup_fd(writer.fileno())
+    for number in STOPPING_SIGNALS:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
+    try:
+        yield reader
+    finally:
+        signal.set_wakeup_fd(waking)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reader.close()
+        writer.close()
+
+
+def read_signals(reader: object) -> set[int]:
+    """The signals that have come."""
+    return set(reader.recv(64)) if isinstance(reader, socket.socket) else set()

@@ -1,0 +1,131 @@
+"""One process of ``litemq worker``: ``python -m litemq.cli.processes.worker_process FD SETTINGS``.
+
+It imports the program, opens its client and runs its handlers. An error is told to the parent, which tells the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+from litemq.cli.processes.worker_pool import EXIT_WORN, WorkerSettings
+from litemq.cli.rendering.exit_codes import exit_code
+from litemq.cli.rendering.logs import Level, log_to_stderr
+from litemq.client.async_client import AsyncClient
+from litemq.client.extensions.plugins import Plugin
+from litemq.client.sync.client import Client
+from litemq.errors import HandlerStuckError, InvalidArgumentError, LiteMQError
+from litemq.net.event_loop import run
+
+if TYPE_CHECKING:
+    from litemq.client.handlers.subscription import Subscription
+
+__all__ = ["main"]
+
+# For what a program does when it ends.
+_LAST_S: Final = 10.0
+
+
+def main() -> None:
+    """Run until a signal comes, or the parent is gone."""
+    fd, told = sys.argv[1:]
+    line = socket.socket(fileno=int(fd))
+    settings = WorkerSettings(**json.loads(told))
+    threading.Thread(target=_watch, args=(line,), name="litemq worker's line", daemon=True).start()
+    log_to_stderr(Level(settings.level), f"worker {os.getpid()}")
+    try:
+        client = _load(settings)
+        client.add_plugin(_Pulse(line, client.subscriptions, settings.stall_s))
+        _work(client, settings)
+    except HandlerStuckError:
+        _end(EXIT_WORN)
+    except LiteMQError as error:
+        line.sendall(json.dumps({"error": type(error).__name__, "message": str(error)}).encode() + b"\n")
+        _end(exit_code(type(error)))
+    finally:
+        faulthandler.dump_traceback_later(_LAST_S, exit=True)
+
+
+def _watch(line: socket.socket) -> None:
+    """The parent never says anything: what can be read is its end."""
+    line.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _load(settings: WorkerSettings) -> AsyncClient | Client:
+    target = f"{settings.module}:{settings.name}"
+    sys.path.insert(0, settings.directory)
+    try:
+        module = importlib.import_module(settings.module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{settings.module}.".startswith(f"{error.name}."):
+            raise  # the module is there, and lacks another one
+        raise InvalidArgumentError(f"{target}: there is no module {error.name!r} in {settings.directory}, nor installed") from None
+    client = getattr(module, settings.name, None)
+    if not isinstance(client, (AsyncClient, Client)):
+        raise InvalidArgumentError(f"{target}: {settings.name!r} is no litemq.AsyncClient or litemq.Client in that module")
+    return client
+
+
+def _work(client: AsyncClient | Client, settings: WorkerSettings) -> None:
+    how = {"concurrency": settings.concurrency, "recycle_after": 1}
+    if isinstance(client, Client):
+        with client:
+            client.run(shutdown_timeout=settings.shutdown_s, **how)
+        return
+
+    async def work() -> None:
+        try:
+            async with client:
+                await client.run(shutdown_timeout=settings.shutdown_s, **how)
+        except HandlerStuckError:
+            _end(EXIT_WORN)  # here: a loop is not left while a coroutine does not let itself be cancelled
+
+    run(work())
+
+
+def _end(code: int) -> None:
+    """At once: a handler that cannot be stopped must not hold the process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class _Pulse(Plugin):
+    """Says when the client is ready; and from then on ends the process when its event loop does not turn any more, with the reason in the log.
+
+    A handler that holds the interpreter, as a pattern that backtracks for ever does, stops everything that is written in Python: only a
+    thread in C still runs, and faulthandler has one.
+    """
+
+    def __init__(self, line: socket.socket, subscriptions: tuple[Subscription, ...], stall_s: float) -> None:
+        self._line = line
+        self._subscriptions = subscriptions
+        self._stall_s = stall_s
+        self._beating: asyncio.Task[None] | None = None
+
+    async def startup(self, client: AsyncClient) -> None:  # noqa: ARG002
+        self._beating = asyncio.create_task(self._beat())
+        self._line.sendall(json.dumps({"handlers": [each.name for each in self._subscriptions]}).encode() + b"\n")
+
+    async def shutdown(self, client: AsyncClient) -> None:  # noqa: ARG002
+        if self._beating is not None:
+            self._beating.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+    async def _beat(self) -> None:
+        while True:
+            faulthandler.dump_traceback_later(self._stall_s, exit=True)
+            await asyncio.sleep(self._stall_s / 10)
+
+
+if __name__ == "__main__":
+    main()

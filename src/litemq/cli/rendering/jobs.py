@@ -1,0 +1,88 @@
+"""How a job is shown."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from litemq.cli.rendering.output import OutputFormat, plain, write_value
+
+if TYPE_CHECKING:
+    from litemq.client.engine.job import Job, JobRun
+
+__all__ = ["job_row", "next_times", "run_row", "show_job", "stand"]
+
+
+def stand(moment: datetime | None) -> str:
+    """A time, or that there is none."""
+    return "-" if moment is None else moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def job_row(job: Job) -> dict[str, object]:
+    """What a list tells of a job."""
+    return {
+        "job": job.job_id,
+        "topic": job.topic,
+        "schedule": job.schedule,
+        "timezone": job.timezone or "-",
+        "state": "paused" if job.is_paused else "running" if job.is_running else "waiting" if job.next_run else "over",
+        "next": stand(job.next_run),
+        "last": stand(job.last_run),
+        "sent": job.sent,
+        "failed": job.failed,
+        "skipped": job.skipped,
+        "missed": job.missed,
+    }
+
+
+def show_job(job: Job, output: OutputFormat) -> None:
+    """All of a job."""
+    definition = job.definition
+    whole = job_row(job) | {
+        "broker": job.broker,
+        "group": job.group_id,
+        "overlap": job.overlap,
+        "catch_up": job.catch_up,
+        "catch_up_window": str(job.catch_up_window),
+        "jitter": str(job.jitter) if job.jitter else "",
+        "max_retries": definition.max_retries if definition.HasField("max_retries") else "",
+        "timeout": f"{definition.timeout_ms / 1000:g}s" if definition.timeout_ms else "",
+        "queued": stand(job.queued) if job.queued else "",
+        "keys": ",".join(job.keys),
+        "tags": ",".join(job.tags),
+        "ordering_key": definition.ordering_key,
+        "properties": dict(job.properties),
+        "body": plain(job.body, 1000),
+    }
+    if output is not OutputFormat.TABLE:
+        write_value(whole, output)
+        return
+    for word, value in whole.items():
+        if value not in ("", {}):
+            sys.stdout.write(f"{word:<16} {plain(str(value), 1000)}\n")
+
+
+def run_row(run: JobRun) -> dict[str, object]:
+    """What a history tells of a message."""
+    return {
+        "tick": "triggered" if run.tick is None else stand(run.tick),
+        "sent_at": run.sent_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "state": run.state,
+        "message_id": run.message_id,
+        "queue": run.queue_id,
+        "offset": run.queue_offset,
+    }
+
+
+def next_times(expression: str, timezone: str, most: int, after: datetime | None) -> list[dict[str, object]]:
+    """The next times of an expression."""
+    from litemq.schedules.cron import NEVER, EverySchedule, cron_schedule, duration_ms, shown
+
+    begin = int((after or datetime.now(UTC)).timestamp() * 1000)
+    every = expression.strip().lower().startswith("@every")
+    schedule = EverySchedule(duration_ms(expression), begin // 1000 * 1000) if every else cron_schedule(expression, timezone)
+    rows: list[dict[str, object]] = []
+    while len(rows) < most and (begin := schedule.next(begin)) < NEVER:
+        rows.append({"time": shown(begin, timezone).isoformat(timespec="seconds"), "utc": stand(shown(begin, ""))})
+    return rows

@@ -1,0 +1,84 @@
+"""How a message is shown: a line for people, a mapping for programs."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from litemq.cli.rendering.output import OutputFormat, plain, write_value
+
+if TYPE_CHECKING:
+    from litemq import Message, SendReceipt
+
+__all__ = ["as_value", "receipt_as_value", "time_of", "write_message"]
+
+
+def as_value(message: Message) -> dict[str, object]:
+    """Everything that a message has, for JSON and YAML. A body that is no text in UTF-8 is given in base64."""
+    return {
+        "topic": message.topic,
+        "message_id": message.message_id,
+        "broker": message.broker,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "stored_at": time_of(message.store_timestamp),
+        "tags": list(message.tags),
+        "keys": list(message.keys),
+        "properties": dict(message.properties),
+        "ordering_key": message.ordering_key,
+        **_body(message.body),
+        "body_bytes": len(message.body),
+    }
+
+
+def receipt_as_value(receipt: SendReceipt) -> dict[str, object]:
+    """Where a message was stored, in the same words; nothing stands for what nobody knows."""
+    known = receipt.queue_offset >= 0
+    return {
+        "topic": receipt.topic,
+        "message_id": receipt.message_id,
+        "broker": receipt.broker,
+        "queue": receipt.queue_id,
+        "offset": receipt.queue_offset if known else None,
+        "stored_at": time_of(receipt.store_timestamp) if known else None,
+    }
+
+
+def _body(body: bytes) -> dict[str, object]:
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body": None, "body_base64": base64.b64encode(body).decode()}
+
+
+def write_message(message: Message, output: OutputFormat) -> None:
+    """One message of a stream: a line for people, a line of JSON, or a document of YAML; out at once."""
+    if output is OutputFormat.TABLE:
+        marks = "".join(f" {name}={plain(','.join(values))}" for name, values in (("key", message.keys), ("tag", message.tags)) if values)
+        place = f"{message.queue_id}/{message.queue_offset}"
+        sys.stdout.write(f"{time_of(message.store_timestamp)} {place}{marks} {plain(_text(message), 1000)}\n")
+    elif output is OutputFormat.JSON:
+        sys.stdout.write(json.dumps(as_value(message), ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("---\n")
+        write_value(as_value(message), output)
+    sys.stdout.flush()
+
+
+def _text(message: Message) -> str | bytes:
+    """A message's body; of a dead letter, its story instead of what died."""
+    from litemq.format.dead_letters import DEAD_PREFIX, story_of
+
+    if not message.topic.startswith(DEAD_PREFIX):
+        return message.body
+    story = story_of(message.properties)
+    reason = story.reason.name.lower().replace("_", "-") + (f" ({story.detail})" if story.detail else "")
+    return f"{message.message_id} {reason} for {story.group or 'no group'}: {story.error}"
+
+
+def time_of(milliseconds: int) -> str:
+    """A time for people and for programs."""
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

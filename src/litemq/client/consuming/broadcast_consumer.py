@@ -1,0 +1,100 @@
+"""Reading a topic so that everybody gets everything: each client by itself, with its progress in a file of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from litemq.client.consuming.broadcast_offsets import BroadcastOffsets
+from litemq.client.consuming.consumer import Consumer
+from litemq.client.consuming.feed import Feed
+from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedInbox, OrderedReader, settled_here
+from litemq.client.consuming.queue_reader import QueueReader
+from litemq.client.engine.engine import QueueFact
+from litemq.client.messages.message import Message
+from litemq.client.settling.ack_policy import Failure
+from litemq.client.settling.settlements import Settlements
+from litemq.errors import OffsetOutOfRangeError, StorageError
+from litemq.format.messages import MessageFields
+
+__all__ = ["BroadcastConsumer"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class BroadcastReader(OrderedReader):
+    """One queue, of which nobody else is told what failed."""
+
+    def bury(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:
+        """The others have it, too: it is no dead letter, but it is said."""
+        _LOG.error("%r failed for good, and is passed by: %s", message, failure.error or failure.reason.name.lower())
+        self.ack(message, fields)
+        return settled_here()
+
+
+class BroadcastConsumer(Consumer):
+    """``async for message in consumer:`` gives all messages, also those that others of the group get. What is acknowledged does not come again
+    to this client; a failed try is made again here, and what failed for good is only logged."""
+
+    reader_type = BroadcastReader
+
+    def __init__(self, *arguments: Any, ordered: bool = False, max_held: int = MAX_HELD, **options: Any) -> None:
+        """As a ``Consumer``; ``ordered``: one message of a key at a time."""
+        super().__init__(*arguments, **options)
+        config = self._config
+        self._group = ""  # nobody shares queues here
+        self._file = BroadcastOffsets(config.offsets_directory, self.group_id, config.client_id, self.topic)
+        self._file.open()
+        self._inbox = self._ordered = OrderedInbox(config.prefetch_bytes, max_held, by_key=ordered)
+
+    async def _read_broker(self, broker: str) -> None:
+        await Feed._read_broker(self, broker)  # noqa: SLF001  without joining the group
+
+    async def _begin(self, broker: str) -> list[QueueFact]:
+        fact = await self._backend.describe_topic(self.topic)
+        return [queue for queue in fact.queues if queue.broker == broker]
+
+    async def _start_of(self, queue: QueueFact) -> int:
+        known = self._file.offsets.get((queue.broker, queue.queue_id))
+        if known is not None:
+            return known
+        if self._reset == "error":
+            raise OffsetOutOfRangeError(
+                f"{self._file.path} has no offset for queue {queue.queue_id} of {self.topic!r} on {queue.broker}: "
+                "choose auto_offset_reset='earliest' or 'latest'"
+            )
+        return await self._oldest(queue) if self._reset == "earliest" else queue.next
+
+    def _new_reader(self, queue: QueueFact, start: int) -> QueueReader:
+        reader = super()._new_reader(queue, start)
+        if isinstance(reader, OrderedReader):
+            reader.inbox = self._ordered
+        return reader
+
+    async def commit(self) -> None:
+        """Write to the file how far the acknowledged messages reach, in each queue up to the first that is not."""
+        async with self._committing:
+            offsets = dict(self._file.offsets)
+            for reader in self._queues.values():
+                if reader.acks is not None:
+                    offsets[reader.broker, reader.queue_id] = reader.acks.done
+            if offsets != self._file.offsets:
+                try:
+                    await asyncio.shield(asyncio.to_thread(self._file.write, offsets))
+                except OSError as error:
+                    raise StorageError(f"{self._file.path} cannot be written: {error}") from error
+
+    async def close(self) -> None:
+        """Stop reading. What was not acknowledged comes again."""
+        try:
+            await super().close()
+        finally:
+            self._file.close()
+
+    async def _finish(self) -> None:
+        if self._commits:
+            try:
+                await self.commit()
+            except StorageError as error:
+                _LOG.warning("the last progress of %s in %s was not kept, its messages come again: %s", self.group_id, self.topic, error)

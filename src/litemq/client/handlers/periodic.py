@@ -1,0 +1,64 @@
+"""Functions that are called at the times of a schedule: a task, and the job that sends its calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from litemq.client.engine.job_options import CatchUpRule, OverlapRule
+from litemq.client.handlers.tasks import call_as_value
+from litemq.client.jobs.jobs import Jobs
+from litemq.errors import InvalidArgumentError
+from litemq.format.crc import crc32c
+
+__all__ = ["PeriodicCall", "default_job_id"]
+
+_MOST_ID: Final = 48
+_PREFIX: Final = "tasks-"
+
+
+class PeriodicCall(NamedTuple):
+    """What ``@mq.periodic`` was told."""
+
+    function: Callable[..., Any]
+    topic: str
+    group_id: str
+    job_id: str
+    cron: str
+    every: float | timedelta | None
+    timezone: str
+    overlap: OverlapRule
+    catch_up: CatchUpRule
+    catch_up_window: float | timedelta
+
+    def check(self) -> None:
+        """Raises where the function wants arguments, or no time is said."""
+        if bool(self.cron) == (self.every is not None):
+            raise InvalidArgumentError(f"{self.function.__name__}(): say either cron= or every= of @mq.periodic")
+        try:
+            inspect.signature(self.function).bind()
+        except TypeError as error:
+            raise InvalidArgumentError(f"{self.function.__name__}() is called without arguments by its schedule: {error}") from None
+
+    async def put(self, jobs: Jobs) -> None:
+        """Create the job, or change it to what is said now; one that somebody paused stays so."""
+        await jobs.upsert(
+            self.topic,
+            call_as_value(self.function, (), {}),
+            job_id=self.job_id,
+            cron=self.cron,
+            every=self.every,
+            timezone=self.timezone,
+            group_id=self.group_id,
+            overlap=self.overlap,
+            catch_up=self.catch_up,
+            catch_up_window=self.catch_up_window,
+        )
+
+
+def default_job_id(topic: str) -> str:
+    """The id of the job that sends to a task's topic: the function's name, shortened where it is too long."""
+    name = topic.removeprefix(_PREFIX)
+    return name if len(name) <= _MOST_ID else f"{crc32c(name.encode()):08x}-{name[-(_MOST_ID - 9) :]}"

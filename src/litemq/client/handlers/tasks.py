@@ -1,0 +1,151 @@
+"""Functions that are called elsewhere: ``f.send(…)`` puts a call into a topic, and a worker makes it. ``f(…)`` makes it here."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
+
+from litemq.client.config import DurabilityName
+from litemq.client.messages.message import Message, SendReceipt
+from litemq.client.sync.loop_thread import LoopThread
+from litemq.errors import InvalidArgumentError, SerializationError
+
+__all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "Task", "default_topic", "task_handler"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_PREFIX: Final = "tasks-"
+
+
+class SendOptions(TypedDict, total=False):
+    """What ``mq.send`` takes besides a topic and a body."""
+
+    tags: str | Sequence[str]
+    keys: str | Sequence[str]
+    properties: Mapping[str, str] | None
+    ordering_key: str
+    durability: DurabilityName | None
+    delay: float | timedelta | None
+    deliver_at: datetime | None
+    ttl: float | timedelta | None
+    priority: int | None
+    delay_level: int | None
+    batch_id: str
+
+
+class Sender(Protocol):
+    """``AsyncClient.send``."""
+
+    def __call__(self, topic: str, body: Any, **options: Unpack[SendOptions]) -> Awaitable[SendReceipt]: ...
+
+
+class AsyncTask(Generic[P, R]):
+    """A function of ``@mq.task``. ``await f.send(…)`` takes what the function takes, and type checkers see to it."""
+
+    def __init__(self, function: Callable[P, R], topic: str, send: Sender, options: SendOptions | None = None) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.topic = topic
+        self._send = send
+        self._options: SendOptions = options or {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here; nothing is sent."""
+        return self.function(*args, **kwargs)
+
+    async def send(self, *args: P.args, **kwargs: P.kwargs) -> SendReceipt:
+        """Have a worker call the function, once at least."""
+        return await self._send(self.topic, call_as_value(self.function, args, kwargs), **self._options)
+
+    def options(self, **options: Unpack[SendOptions]) -> AsyncTask[P, R]:
+        """The same task, sent in another way: ``await f.options(delay=60).send(…)``."""
+        return AsyncTask(self.function, self.topic, self._send, {**self._options, **options})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.function.__name__} of {self.topic}>"
+
+
+class Task(Generic[P, R]):
+    """A function of ``@mq.task``. ``f.send(…)`` takes what the function takes, and type checkers see to it."""
+
+    def __init__(self, wrapped: AsyncTask[P, R], thread: LoopThread) -> None:
+        functools.update_wrapper(self, wrapped.function)
+        self.function = wrapped.function
+        self.topic = wrapped.topic
+        self._wrapped = wrapped
+        self._thread = thread
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function here; nothing is sent."""
+        return self.function(*args, **kwargs)
+
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> SendReceipt:
+        """Have a worker call the function, once at least."""
+        return self._thread.run(self._wrapped.send(*args, **kwargs))
+
+    def options(self, **options: Unpack[SendOptions]) -> Task[P, R]:
+        """The same task, sent in another way: ``f.options(delay=60).send(…)``."""
+        return Task(self._wrapped.options(**options), self._thread)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.function.__name__} of {self.topic}>"
+
+
+class NotACallError(SerializationError):
+    """A message of a task's topic is no call of its function. No further try would make it one."""
+
+
+def default_topic(function: Callable[..., Any]) -> str:
+    """``tasks-module.function``: the same for the program that sends and for the worker that imports it."""
+    module = function.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        if spec is None and file is None:
+            raise InvalidArgumentError(f"{function.__name__}() stands in no module, so a worker could not find it: say @mq.task(topic=…)")
+        module = spec.name if spec is not None else Path(str(file)).stem
+    return f"{_PREFIX}{module}.{function.__name__}"
+
+
+def call_as_value(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """A call as a message's value. Arguments that do not fit raise here, where the mistake is."""
+    inspect.signature(function).bind(*args, **kwargs)
+    return {"args": list(args), "kwargs": dict(kwargs)}
+
+
+def task_handler(function: Callable[..., Any]) -> Callable[[Message], Any]:
+    """What calls the function with the arguments that a message brings."""
+    signature = inspect.signature(function)
+
+    def arguments(message: Message) -> tuple[list[Any], dict[str, Any]]:
+        value = message.value
+        try:
+            args, kwargs = value["args"], value["kwargs"]
+            signature.bind(*args, **kwargs)
+        except (TypeError, KeyError) as error:
+            raise NotACallError(
+                f"message {message.message_id} is no call of {function.__name__}{signature}: {error}. "
+                f"Was it sent with {function.__name__}.send(), and by the same version of the program?"
+            ) from error
+        return args, kwargs
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call(message: Message) -> None:
+            args, kwargs = arguments(message)
+            await function(*args, **kwargs)
+
+        return call
+
+    @functools.wraps(function)
+    def call_on_a_thread(message: Message) -> None:
+        args, kwargs = arguments(message)
+        function(*args, **kwargs)
+
+    return call_on_a_thread

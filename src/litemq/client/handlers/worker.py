@@ -1,0 +1,124 @@
+"""All handlers of a client at work, until they are told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from litemq.client.consuming.consumer import Consumer
+from litemq.client.extensions.middleware import Middleware
+from litemq.client.extensions.plugins import Plugins
+from litemq.client.handlers.call import HandlerCalls
+from litemq.client.handlers.runner import Runner
+from litemq.client.handlers.subscription import Subscription
+from litemq.client.handlers.threads import HandlerThreads
+from litemq.errors import HandlerStuckError
+
+__all__ = ["Worker"]
+
+_LOG = logging.getLogger(__name__)
+# Each holds a thread, and what it has in memory.
+_MOST_STUCK: Final = 16
+
+
+class Worker:
+    """Runs once. ``stop`` lets what runs finish, the second ``stop`` does not."""
+
+    def __init__(
+        self,
+        consume: Callable[[Subscription, int], Consumer],
+        subscriptions: Sequence[Subscription],
+        layers: Sequence[Middleware],
+        plugins: Plugins,
+        *,
+        concurrency: int | None,
+        shutdown_timeout: float,
+        recycle_after: int | None,
+        prepare: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``prepare`` is awaited before the first message is taken."""
+        self._consume = consume
+        self._subscriptions = tuple(subscriptions)
+        self._layers = tuple(layers)
+        self._plugins = plugins
+        self._concurrency = concurrency
+        self._shutdown_timeout = shutdown_timeout
+        self._recycle_after = _MOST_STUCK if recycle_after is None else recycle_after
+        self._prepare = prepare
+        self._threads = HandlerThreads()
+        self._runners: list[Runner] = []
+        self._stopping = asyncio.Event()
+        self._draining: asyncio.Timeout | None = None
+        self._is_worn = False
+
+    def stop(self) -> None:
+        """Take no more messages, and end when the calls that run have ended; the second time, end them."""
+        if self._stopping.is_set():
+            _LOG.warning("told to stop again: what is not done is given back")
+            self._shutdown_timeout = 0.0
+            if self._draining is not None:
+                self._draining.reschedule(0)
+        else:
+            _LOG.info("stopping: up to %g s for what runs", self._shutdown_timeout)
+        self._stop_taking()
+
+    def _stop_taking(self) -> None:
+        """At once: a message more would be one more to wait for."""
+        self._stopping.set()
+        for runner in self._runners:
+            runner.stop()
+
+    async def run(self) -> None:
+        """Call the handlers. Raises what ended it, if that was not ``stop``."""
+        consumers: list[Consumer] = []
+        tasks: list[asyncio.Task[None]] = []
+        await self._prepare()
+        try:
+            for each in self._subscriptions:
+                concurrency = each.concurrency or self._concurrency or each.default_concurrency
+                consumers.append(self._consume(each, concurrency))
+                calls = HandlerCalls(each, self._layers, self._threads)
+                self._runners.append(Runner(each, consumers[-1], calls, self._plugins, concurrency=concurrency, ended=self._look_for_stuck))
+            tasks += [asyncio.create_task(runner.run()) for runner in self._runners]
+            await self._until_stopped(tasks)
+            await self._drain(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            self._threads.close()
+            await asyncio.gather(*(consumer.close() for consumer in consumers), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        if self._is_worn:
+            raise HandlerStuckError(
+                "calls overran their time limit and cannot be stopped: replace this process. `litemq worker` does so by itself"
+            )
+
+    async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Until somebody says so, or one handler's messages come to an end."""
+        told = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([*tasks, told], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+
+    async def _drain(self, tasks: list[asyncio.Task[None]]) -> None:
+        for runner in self._runners:
+            runner.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._shutdown_timeout) as self._draining:
+                await asyncio.wait(tasks)
+                return
+        _LOG.warning("handlers did not end in time: their messages are given back")
+
+    def _look_for_stuck(self) -> None:
+        stuck = self._threads.stuck + sum(runner.stuck for runner in self._runners)
+        if stuck >= self._recycle_after and not self._is_worn:
+            _LOG.error("%d calls overran their time limit and cannot be stopped: this process should be replaced", stuck)
+            self._is_worn = True
+            self._stop_taking()

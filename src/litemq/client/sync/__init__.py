@@ -1,0 +1,10 @@
+"""The synchronous client: the same methods as ``AsyncClient``, over an event loop on its own thread.
+
+Entry point: ``Client``. ``tools/async_to_sync.py`` generates ``client.py`` from the asynchronous client; a
+test compares the two. ``LoopThread`` is written by hand.
+
+Invariants: batching, heartbeats and lease renewal go on while the program does other work. After a fork the
+client reopens or raises, and never shares a socket.
+
+May import: everything in ``client`` except ``cluster`` and ``transport``. Nothing asynchronous imports it.
+"""

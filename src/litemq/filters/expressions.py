@@ -1,0 +1,135 @@
+"""The terms of a filter: names, literals and what is calculated of them, as sqlglot has parsed them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from sqlglot import exp
+
+from litemq.errors import FilterSyntaxError
+from litemq.filters import conditions
+from litemq.filters.conditions import FIELDS, Kind, Term
+from litemq.filters.tokens import refuse, short
+from litemq.types import LATEST_TIME_MS, MessageType
+
+__all__ = ["alike", "check_type", "literal_of", "only", "said_by", "term_of"]
+
+_TYPE_NAMES: Final = tuple(kind.name.lower() for kind in MessageType)
+_ARITHMETIC_SIGNS: Final[dict[type[exp.Expression], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+
+
+def term_of(node: exp.Expression) -> Term:
+    """A node that has a value."""
+    if isinstance(node, exp.Paren):
+        only(node, "this")
+        return term_of(node.this)
+    if isinstance(node, exp.Column):
+        return _named(node)
+    if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
+        only(node, "this")
+        return conditions.negative(_number(node.this))
+    sign = _ARITHMETIC_SIGNS.get(type(node))
+    if sign is not None:
+        only(node, "this", "expression", may_have=("typed", "safe"))  # how another dialect would divide
+        return conditions.arithmetic(sign, _number(node.args["this"]), _number(node.args["expression"]))
+    return conditions.constant(*literal_of(node))
+
+
+def _named(node: exp.Column) -> Term:
+    if _filled(node) != {"this"} or not isinstance(node.this, exp.Identifier):
+        refuse(f"the name {said_by(node)!r}: put a name that is more than letters, digits and _ into double quotes")
+    name, quoted = node.this.this, node.this.args.get("quoted")
+    if not quoted and name.lower() in FIELDS:
+        return FIELDS[name.lower()]
+    return conditions.property_of(name)
+
+
+def _number(node: exp.Expression) -> Term:
+    term = term_of(node)
+    if term.kind is Kind.PROPERTY:
+        return conditions.as_number(term)
+    if term.kind is not Kind.NUMBER:
+        refuse(f"{short(said_by(node))!r} is {term.kind.value}: only numbers can be calculated with")
+    return term
+
+
+def literal_of(node: exp.Expression) -> tuple[Kind, str | int | float | bool]:
+    """A text, a number, a truth or a time that stands in the filter itself."""
+    match node:
+        case exp.Literal() if node.is_string:
+            return Kind.TEXT, node.this
+        case exp.Literal():
+            return Kind.NUMBER, _number_of(node.this)
+        case exp.Neg(this=exp.Literal(is_string=False) as positive):
+            return Kind.NUMBER, -_number_of(positive.this)
+        case exp.Boolean():
+            return Kind.TRUTH, bool(node.this)
+        case exp.Cast(this=exp.Literal(is_string=True) as moment) if node.to.this == exp.DataType.Type.TIMESTAMP:
+            return Kind.NUMBER, _milliseconds(moment.this)
+        case exp.Null():
+            raise FilterSyntaxError("nothing is equal to NULL: write IS NULL or IS NOT NULL")
+        case _:
+            raise FilterSyntaxError(
+                f"{short(said_by(node))!r} is nothing that a filter knows: use names, 'texts', numbers, TRUE, FALSE and TIMESTAMP '…'"
+            )
+
+
+def _number_of(text: str) -> int | float:
+    number = conditions.number_of(text)
+    if number is None:
+        refuse(f"the number {text[:64]}: at most 64 digits, and no greater than a float can be")
+    return number
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            refuse(f"TIMESTAMP {text[:64]!r}: say in which time zone, for example '2026-01-31 08:00:00+00:00'")
+        milliseconds = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        refuse(f"TIMESTAMP {text[:64]!r}: write it like '2026-01-31 08:00:00+00:00'")
+    if not 0 <= milliseconds <= LATEST_TIME_MS:
+        refuse(f"TIMESTAMP {text[:64]!r}: choose one from 1970 on")
+    return milliseconds
+
+
+def alike(node: exp.Expression, *terms: Term) -> list[Term]:
+    """Terms that are compared, all of one kind: a property is what the others are, and text among properties."""
+    kinds = {term.kind for term in terms} - {Kind.PROPERTY}
+    if len(kinds) > 1:
+        refuse(f"{short(said_by(node))!r} compares {' with '.join(sorted(kind.value for kind in kinds))}")
+    kind = kinds.pop() if kinds else Kind.TEXT
+    return [_read_as(term, kind) if term.kind is Kind.PROPERTY else term for term in terms]
+
+
+def _read_as(term: Term, kind: Kind) -> Term:
+    if kind is Kind.NUMBER:
+        return conditions.as_number(term)
+    return conditions.as_truth(term) if kind is Kind.TRUTH else conditions.as_text(term)
+
+
+def check_type(name: str) -> None:
+    """A type that no message has would only ever find nothing."""
+    if name not in _TYPE_NAMES:
+        refuse(f"type {name[:64]!r}: messages are of type {', '.join(_TYPE_NAMES)}")
+
+
+def _filled(node: exp.Expression) -> set[str]:
+    return {name for name, value in node.args.items() if value is not None and value is not False and value != []}
+
+
+def only(node: exp.Expression, *needed: str, may_have: tuple[str, ...] = ()) -> None:
+    """A node that says more than is translated would be misunderstood."""
+    filled = _filled(node)
+    if not set(needed) <= filled or not filled <= {*needed, *may_have}:
+        refuse(f"{short(said_by(node))!r} is not what a filter can say")
+
+
+def said_by(node: exp.Expression) -> str:
+    """A node, as a message quotes it."""
+    try:
+        return node.sql()
+    except Exception:  # noqa: BLE001  it is only for the message
+        return type(node).__name__

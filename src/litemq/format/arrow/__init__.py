@@ -1,0 +1,13 @@
+"""Records as Arrow batches, in both directions. The only place in ``format`` that imports pyarrow.
+
+Entry points: ``decode_batches`` and ``SCHEMA`` (records to rows), ``encode.py`` (rows to records).
+
+Invariants: every field of a record is a column, so a record is rebuilt from its row bit for bit. Only valid
+columns are converted; validation happens before.
+
+May import: ``litemq.format``, and pyarrow.
+"""
+
+from litemq.format.arrow.batches import SCHEMA, decode_batches, to_record_batch
+
+__all__ = ["SCHEMA", "decode_batches", "to_record_batch"]

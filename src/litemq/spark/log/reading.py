@@ -1,0 +1,242 @@
+"""A byte range of a log, or of a file of version 1, as record batches: what a task of ``litemq-log`` does.
+
+The files are mapped, and decoded by column where they lie. Every checksum is verified.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
+from litemq.format.arrow.batches import to_record_batch
+from litemq.format.check import explain, find_faults
+from litemq.format.columns import RecordColumns, Word
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import FIXED_BYTES
+from litemq.format.scan import ScanStop, scan
+from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
+from litemq.format.v1.record import decode_record_v1
+from litemq.spark.log.splits import ByteRange
+from litemq.storage.log.reader import is_record_at, possible_records
+from litemq.storage.log.segment import segment_path, segment_starts
+from litemq.types import is_system_name
+
+__all__ = ["ROWS", "LogPart", "Wanted", "read_part"]
+
+ROWS: Final = 8192  # in a batch, at most: more leave the processor's cache
+_BATCH_BYTES: Final = 16 << 20  # of records in a batch, about
+_LOOK_AHEAD: Final = 8 << 20
+
+
+class LogPart(NamedTuple):
+    """What one task reads. ``path`` is a data directory, or a file of version 1."""
+
+    path: str
+    version: int
+    range: ByteRange
+    broker: str | None
+    topic_ids: frozenset[int] = frozenset()
+
+
+class Wanted(NamedTuple):
+    """Which columns, and which rows."""
+
+    names: tuple[str, ...]
+    topics: frozenset[str] | None = None  # for version 1, which has no numbers of topics
+    include_system: bool = False
+    after_ms: int | None = None
+    before_ms: int | None = None
+
+
+class Damage(NamedTuple):
+    """Bytes of a file that are no record."""
+
+    path: str
+    position: int
+    size: int
+    reason: str
+
+    def error(self) -> CorruptStoreError:
+        return CorruptStoreError(self.path, self.position, self.reason)
+
+
+def read_part(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+    """The rows in the order of the log, without the broker's column; and what is damaged, in its place."""
+    return _read_log(part, wanted) if part.version == 2 else _read_file_v1(part, wanted)
+
+
+class _Mapped:
+    """A file in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise StorageError(f"{path} is gone: retention took it while it was being read; begin again") from None
+        try:
+            self.size = os.fstat(fd).st_size
+            mapping = mmap.mmap(fd, self.size, mmap.MAP_SHARED, mmap.PROT_READ)
+        finally:
+            os.close(fd)
+        mapping.madvise(mmap.MADV_SEQUENTIAL)
+        self.data = memoryview(mapping)
+
+
+def _read_log(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+    folder = Path(part.path) / "commitlog"
+    starts = segment_starts(folder)
+    at, end = part.range
+    while at < end:
+        number = bisect_right(starts, at) - 1
+        # Without a segment of its own the offset belongs to one that is gone.
+        start = starts[number] if number >= 0 else at
+        segment = _Mapped(segment_path(folder, start))
+        until = min(end, starts[number + 1] if number + 1 < len(starts) else end)
+        if start + segment.size < until:
+            raise CorruptStoreError(str(segment.path), segment.size, f"the log ends here, and {until} was confirmed")
+        yield from _read_segment(segment, at - start, until - start, start, part, wanted)
+        at = until
+
+
+def _read_segment(segment: _Mapped, begin: int, end: int, base: int, part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+    """Bytes ``begin … end`` of a segment that starts at log offset ``base``."""
+    at, window = begin, _BATCH_BYTES
+    while at < end:
+        data = segment.data[at : min(end, at + window)]
+        found = scan(data, limits=STORED_LIMITS)
+        if found.stop is ScanStop.INCOMPLETE and not found.starts.size and at + window < end and window <= STORED_LIMITS.max_record_bytes:
+            window *= 2  # it holds less than one record
+            continue
+        window = _BATCH_BYTES
+        bad: int | None = None
+        for first in range(0, found.starts.size, ROWS):
+            starts = found.starts[first : first + ROWS]
+            columns = RecordColumns(data, starts)
+            faults = find_faults(columns, limits=STORED_LIMITS)
+            astray = np.flatnonzero(columns.header["commitlog_offset"] != starts + (base + at))
+            if astray.size:
+                faults = np.union1d(faults, astray)
+            good = int(faults[0]) if faults.size else len(columns)
+            chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, wanted)
+            if len(chosen):
+                yield to_record_batch(chosen, wanted.names)
+            if good < len(columns):
+                bad = int(starts[good])
+                break
+        if bad is None:
+            if found.stop is ScanStop.BLANK:
+                return
+            cut = found.stop is ScanStop.INCOMPLETE and at + len(data) < end
+            if found.stop is ScanStop.END or cut:
+                at += found.end
+                continue
+            bad = found.end
+        following = _next_record(segment, at + bad + 8, end, base)
+        yield Damage(str(segment.path), at + bad, following - at - bad, _reason(data, bad))
+        at = following
+
+
+def _chosen(columns: RecordColumns, topic_ids: frozenset[int], wanted: Wanted) -> RecordColumns:
+    if not len(columns):
+        return columns
+    marks: npt.NDArray[np.bool_] | None = None
+    topic_id = columns.set_everywhere[Word.TOPIC_ID]
+    if topic_id != columns.set_anywhere[Word.TOPIC_ID]:
+        marks = np.isin(columns.words[:, Word.TOPIC_ID], np.fromiter(topic_ids, np.uint32, len(topic_ids)))
+    elif topic_id not in topic_ids:
+        return columns.subset(np.empty(0, np.int64))
+    if wanted.after_ms is not None or wanted.before_ms is not None:
+        inside = _in_time(columns.header["store_timestamp"], wanted)
+        marks = inside if marks is None else marks & inside
+    return columns if marks is None or marks.all() else columns.subset(np.flatnonzero(marks))
+
+
+def _in_time(stored: npt.NDArray[np.int64], wanted: Wanted) -> npt.NDArray[np.bool_]:
+    marks = np.ones(stored.size, np.bool_)
+    if wanted.after_ms is not None:
+        marks &= stored >= wanted.after_ms
+    if wanted.before_ms is not None:
+        marks &= stored < wanted.before_ms
+    return marks
+
+
+def _reason(data: memoryview, position: int) -> str:
+    """What is wrong with the record there; where nothing is, it is not the one that belongs there."""
+    if len(data) - position < FIXED_BYTES:
+        return ScanStop.INCOMPLETE.value
+    error = explain(data, position, limits=STORED_LIMITS)
+    return "the record belongs elsewhere" if "please report" in str(error) else error.problem
+
+
+def _next_record(segment: _Mapped, begin: int, end: int, base: int) -> int:
+    """Where the next whole record stands, or ``end``: not even the size of a damaged one can be believed."""
+    at = begin
+    while at < end:
+        data = bytes(segment.data[at : min(end, at + _LOOK_AHEAD)])
+        for position in possible_records(data).tolist():
+            whole = segment.data[at + position : min(end, at + position + STORED_LIMITS.max_record_bytes)]
+            if is_record_at(whole, 0, base + at + position):
+                return int(at + position)
+        at += max(8, len(data))
+    return end
+
+
+def _read_file_v1(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+    file = _Mapped(Path(part.path))
+    at, end = part.range
+    window = _BATCH_BYTES
+    while at < end:
+        data = file.data[at : min(end, at + window)]
+        found = scan(data, version=1, limits=STORED_LIMITS)
+        if found.stop is ScanStop.INCOMPLETE and not found.starts.size and at + window < end and window <= STORED_LIMITS.max_record_bytes:
+            window *= 2
+            continue
+        window = _BATCH_BYTES
+        starts = found.starts[:ROWS]
+        columns = RecordColumnsV1(data, starts)
+        faults = find_faults_v1(columns, limits=STORED_LIMITS)
+        good = int(faults[0]) if faults.size else len(columns)
+        if good < len(columns):
+            columns = columns.subset(np.arange(good))
+        if len(columns):
+            yield _chosen_v1(columns, wanted)
+        if good == starts.size and starts.size < found.starts.size:
+            at += int(found.starts[starts.size])
+            continue
+        cut = found.stop is ScanStop.INCOMPLETE and at + len(data) < end
+        if good == starts.size and (found.stop is ScanStop.END or cut):
+            at += found.end
+            continue
+        bad = int(starts[good]) if good < starts.size else found.end
+        if found.stop is ScanStop.ZERO and good == starts.size and not any(file.data[at + bad : end]):
+            return  # a file whose size was fixed before it was full
+        # Nothing in this version says where the next record begins.
+        yield Damage(part.path, at + bad, end - at - bad, _reason_v1(data, bad))
+        return
+
+
+def _chosen_v1(columns: RecordColumnsV1, wanted: Wanted) -> pa.RecordBatch:
+    marks = _in_time(columns.place["store_timestamp"].astype(np.int64), wanted)
+    topics = np.array(to_record_batch(columns, ["topic"]).column(0).to_pylist(), object)
+    for topic in set(topics.tolist()):
+        if not (wanted.include_system or not is_system_name(topic)) or (wanted.topics is not None and topic not in wanted.topics):
+            marks &= topics != topic
+    return to_record_batch(columns if marks.all() else columns.subset(np.flatnonzero(marks)), wanted.names)
+
+
+def _reason_v1(data: memoryview, position: int) -> str:
+    try:
+        decode_record_v1(data, position, limits=STORED_LIMITS)
+    except RecordFormatError as error:
+        return error.problem
+    return ScanStop.BROKEN.value

@@ -1,0 +1,102 @@
+"""Filters that Spark pushes down: which topics and queues, and which parts of them, need not be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
+
+from litemq.spark.brokers import TopicPlace
+from litemq.spark.fetch import QueueSpan
+
+__all__ = ["Narrowed", "PushFilters"]
+
+_NAMES = ("topic", "broker", "queue_id")
+
+
+class PushFilters:
+    """A reader's ``pushFilters`` that is there whether Spark's setting is on or off.
+
+    Spark refuses a reader that has one while ``spark.sql.python.filterPushdown.enabled`` is off, which it is by default; it tells by the
+    function behind the method. Off, it is never called, and there is nothing to refuse.
+    """
+
+    def __init__(self, push: Callable[[Sequence[Filter]], Iterable[Filter]]) -> None:
+        self._push = push
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: Sequence[Filter]) -> Iterable[Filter]:
+        return self._push(filters)
+
+
+class Narrowed:
+    """What is left of a read."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, set[Any]] = {}
+        self._offsets = (0, 1 << 62)
+        self._times: tuple[int | None, int | None] = (None, None)  # from the first on, and before the second
+
+    @classmethod
+    def by(cls, filters: Sequence[Filter]) -> Self:
+        """What these leave; those that are not understood leave everything."""
+        narrowed = cls()
+        for each in filters:
+            column = ".".join(getattr(each, "attribute", ()))
+            value = getattr(each, "value", None)
+            if column in _NAMES and isinstance(each, EqualTo | In):
+                values = set(value) if isinstance(each, In) and isinstance(value, tuple) else {value}
+                narrowed._values[column] = narrowed._values.get(column, values) & values
+            elif column == "queue_offset" and isinstance(value, int):
+                narrowed._narrow_offsets(each, value)
+            elif column == "store_timestamp" and isinstance(value, datetime):
+                narrowed._narrow_times(each, value)
+        return narrowed
+
+    def _narrow_offsets(self, each: Filter, value: int) -> None:
+        first, end = self._offsets
+        if isinstance(each, EqualTo | GreaterThanOrEqual):
+            first = max(first, value)
+        if isinstance(each, GreaterThan):
+            first = max(first, value + 1)
+        if isinstance(each, EqualTo | LessThanOrEqual):
+            end = min(end, value + 1)
+        if isinstance(each, LessThan):
+            end = min(end, value)
+        self._offsets = first, end
+
+    def _narrow_times(self, each: Filter, value: datetime) -> None:
+        """Whole milliseconds around a moment: Spark's filter sees to the rest."""
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        ms = int(moment.timestamp() * 1000)
+        if isinstance(each, EqualTo | GreaterThan | GreaterThanOrEqual):
+            self._times = (max(self._times[0] or 0, ms - 1), self._times[1])
+        if isinstance(each, EqualTo | LessThan | LessThanOrEqual):
+            self._times = (self._times[0], min(self._times[1] or ms + 2, ms + 2))
+
+    def with_times(self, after: int | None, before: int | None) -> Narrowed:
+        """The same, within these times (ms), too."""
+        narrowed = Narrowed()
+        narrowed._values, narrowed._offsets = self._values, self._offsets
+        firsts = [each for each in (self._times[0], after) if each is not None]
+        ends = [each for each in (self._times[1], before) if each is not None]
+        narrowed._times = (max(firsts, default=None), min(ends, default=None))
+        return narrowed
+
+    def wants_topic(self, place: TopicPlace) -> bool:
+        """Whether a topic at a broker has anything that is wanted."""
+        return all(value in self._values.get(name, {value}) for name, value in (("topic", place.topic), ("broker", place.broker)))
+
+    def cut(self, span: QueueSpan, at_time: Callable[[QueueSpan, int], int]) -> QueueSpan | None:
+        """What is wanted of a span."""
+        if span.queue_id not in self._values.get("queue_id", {span.queue_id}):
+            return None
+        begin, end = max(span.begin, self._offsets[0]), min(span.end, self._offsets[1])
+        after, before = self._times
+        if begin < end and after is not None:
+            begin = max(begin, at_time(span, after))
+        if begin < end and before is not None:
+            end = min(end, at_time(span, before))
+        return span._replace(begin=begin, end=end) if begin < end else None

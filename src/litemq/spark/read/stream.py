@@ -1,0 +1,128 @@
+"""The ``litemq`` source as a stream: what is new since the last batch, planned by one process and read by tasks.
+
+The checkpoint is the truth. Spark asks the same reader for batch after batch, and another one for the same batch again when a query comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from litemq.errors import UnsupportedFeatureError
+from litemq.spark.brokers import QueueBounds
+from litemq.spark.fetch import BrokerLinks, links_to
+from litemq.spark.read.group_offsets import GroupOffsets
+from litemq.spark.read.options import ReadOptions
+from litemq.spark.read.planning import (
+    Offsets,
+    admitted,
+    chosen_places,
+    chosen_queues,
+    edge,
+    followed,
+    packed,
+    queue_name,
+    spans_between,
+    topic_name,
+)
+from litemq.spark.read.rows import RowsWanted, rows_of
+from litemq.spark.read.sampling import RowSizes
+from litemq.spark.source import SpansPartition
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's view of its topics."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._wanted = RowsWanted(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
+        self._latest: dict[str, int] | None = None  # as it was seen last
+        self._until: dict[str, int] | None = None  # with AvailableNow: as it was when the query began
+        self._followed = False
+        self._group: GroupOffsets | None = None
+
+    # What there is ---------------------------------------------------------------------------------------------------------------
+
+    def _links(self) -> BrokerLinks:
+        return links_to(self._options.url)
+
+    def _queues(self) -> list[QueueBounds]:
+        """Asked each time: topics grow, and brokers come."""
+        links = self._links()
+        places = chosen_places(self._options, links.topics(self._options.include_system))
+        queues = chosen_queues(self._options, links.ranges(places))
+        self._latest = {queue_name(queue): queue.next for queue in queues}
+        return queues
+
+    # Spark asks, for each batch ----------------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        queues = self._queues()
+        links = self._links()
+
+        def at_time(queue: QueueBounds, ms: int) -> int:
+            return links.offset_at_time(queue.broker, queue.topic, queue.queue_id, ms)
+
+        begin = edge(self._options.start, queues, at_time, "startingOffsets")
+        return Offsets(begin, {topic_name(queue): queue.identity for queue in queues}).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = Offsets.of_json(start)
+        now = self._follow(begin)
+        latest = self._latest or {}
+        if self._until is not None:
+            latest = {name: min(offset, self._until.get(name, now.queues[name])) for name, offset in latest.items()}
+        return admitted(now, begin.queues, latest, _most_rows(limit)).to_json()
+
+    def _follow(self, begin: Offsets) -> Offsets:
+        now = followed(begin, self._queues(), fail_on_data_loss=self._options.fail_on_data_loss)
+        self._followed = True
+        return now
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        first, last = Offsets.of_json(start), Offsets.of_json(end)
+        if not self._followed:
+            self._follow(first)  # a batch that another process has planned: are these its queues?
+        spans = spans_between(first, last)
+        sizes = RowSizes(self._links(), spans)
+        parts = packed(spans, sizes.of, least=self._options.min_partitions, most_records=self._options.max_records_per_partition)
+        return [SpansPartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        spans = partition.spans if isinstance(partition, SpansPartition) else ()
+        return rows_of(spans, self._wanted)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._queues()
+        self._until = self._latest
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._latest is None else {"queues": dict(sorted(self._latest.items()))}
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """For those who watch: a group's offsets say how far the query has come."""
+        if self._options.group_id is not None:
+            if self._group is None:
+                self._group = GroupOffsets(self._options.url, self._options.group_id)
+            self._group.tell(Offsets.of_json(end).queues)
+
+    def stop(self) -> None:
+        self._links().close()
+
+
+def _most_rows(limit: ReadLimit) -> int | None:
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return None
+    raise UnsupportedFeatureError(f"a limit of the kind {type(limit).__name__}: set maxOffsetsPerTrigger instead")

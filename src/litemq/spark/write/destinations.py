@@ -1,0 +1,149 @@
+"""Which queue each row goes to: by its ordering key, or wherever it is the next one's turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from litemq.client.engine.routes import Route, pick
+from litemq.errors import InvalidArgumentError, NoRouteError
+from litemq.format.crc import crc32c_of_strings
+from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability
+
+__all__ = ["Portion", "Queue", "TopicQueues", "portions"]
+
+_SPREAD: Final = 1 << 32  # more than a topic has queues
+
+
+class Queue(NamedTuple):
+    """A queue of a topic, and what its broker promises of a message that does not say."""
+
+    broker: str
+    queue_id: int
+    durability: Durability
+
+
+class TopicQueues:
+    """The queues of one topic, by the class of a message's priority."""
+
+    def __init__(self, route: Route) -> None:
+        self.topic = route.topic
+        if not route.brokers:
+            raise NoRouteError(f"no broker has topic {route.topic!r}")
+        self.has_priorities = any(place.has_priorities for place in route.brokers)
+        # A broker where the topic was created otherwise would refuse what is sent.
+        places = [place for place in route.brokers if place.has_priorities is self.has_priorities]
+        queues = [Queue(place.name, number, place.default_durability) for place in places for number in range(place.queues)]
+        alive = {place.name for place in places if place.alive}
+        # Keys are hashed over all queues of a class in this order, as every client does it.
+        self.by_key = [[queue for queue in queues if self._class(queue) == number] for number in range(self._classes)]
+        self._turns = [_turns([queue for queue in of_class if queue.broker in alive] or of_class) for of_class in self.by_key]
+
+    @property
+    def _classes(self) -> int:
+        return PRIORITY_CLASSES if self.has_priorities else 1
+
+    def _class(self, queue: Queue) -> int:
+        return queue.queue_id % self._classes
+
+    def next(self, priority_class: int) -> Queue:
+        """The queue whose turn it is."""
+        return next(self._turns[priority_class])
+
+    def classes_of(self, priorities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The class of each priority."""
+        if self.has_priorities:
+            return priorities * PRIORITY_CLASSES // 256
+        if (priorities != DEFAULT_PRIORITY).any():
+            raise InvalidArgumentError(
+                f"priority={int(priorities[priorities != DEFAULT_PRIORITY][0])}: topic {self.topic!r} has no priorities. Write without, "
+                f"or to a topic that was created with them: litemq topic create NAME --priorities strict"
+            )
+        return np.zeros(priorities.size, np.int64)
+
+
+def _turns(queues: list[Queue]) -> Iterator[Queue]:
+    """One queue of each broker after another, so that a turn spreads over brokers first; tasks do not all begin with the same."""
+    in_turn = sorted(queues, key=lambda queue: (queue.queue_id, queue.broker))
+    begin = pick(len(in_turn))
+    return cycle(in_turn[begin:] + in_turn[:begin])
+
+
+class Portion(NamedTuple):
+    """Rows that go to one queue, in their order; ``queue`` is ``None`` where it does not matter to which."""
+
+    to: TopicQueues
+    priority_class: int
+    queue: Queue | None
+    rows: pa.RecordBatch
+
+
+def portions(rows: pa.RecordBatch, topic: str, queues_of: Callable[[str], TopicQueues]) -> Iterator[Portion]:
+    """The rows of a batch by where they go. ``topic`` is that of rows that do not say."""
+    for name, of_topic in _by_topic(rows, topic):
+        to = queues_of(name)
+        codes = _codes(of_topic, to)
+        for code, same in _by_code(of_topic, codes):
+            priority_class, number = divmod(code, _SPREAD)
+            yield Portion(to, priority_class, None if number == 0 else to.by_key[priority_class][number - 1], same)
+
+
+def _by_topic(rows: pa.RecordBatch, topic: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if "topic" not in rows.schema.names:
+        yield topic, rows
+        return
+    topics = rows.column("topic").cast(pa.string())
+    if topics.null_count:
+        if not topic:
+            raise InvalidArgumentError(f"topic is null in {topics.null_count} rows: give it a value there, or say .option('topic', …)")
+        topics = pc.fill_null(topics, topic)
+    encoded = topics.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    for number, same in _by_code(rows, encoded.indices.to_numpy().astype(np.int64)):
+        yield names[number], same
+
+
+def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
+    """For each row its class, and the number of its key's queue, counted from 1; 0 where any will do."""
+    count = rows.num_rows
+    classes = to.classes_of(_priorities(rows))
+    if "ordering_key" not in rows.schema.names:
+        return classes * _SPREAD
+    keys = pc.fill_null(rows.column("ordering_key").cast(pa.binary()), b"")
+    bounds = np.frombuffer(keys.buffers()[1], np.int32, count + 1, keys.offset * 4).astype(np.int64)
+    data = keys.buffers()[2]
+    octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    lengths = np.diff(bounds)
+    sizes = np.array([len(of_class) for of_class in to.by_key])
+    numbers = crc32c_of_strings(octets, bounds[:-1], lengths) % sizes[classes] + 1
+    return classes * _SPREAD + np.where(lengths > 0, numbers, 0)
+
+
+def _priorities(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    if "priority" not in rows.schema.names:
+        return np.full(rows.num_rows, DEFAULT_PRIORITY, np.int64)
+    priorities: npt.NDArray[np.int64] = pc.fill_null(rows.column("priority").cast(pa.int64()), DEFAULT_PRIORITY).to_numpy()
+    if priorities.size and (int(priorities.min()) < 0 or int(priorities.max()) > 255):
+        raise InvalidArgumentError(f"priority of {int(priorities.min())} … {int(priorities.max())}: choose 0 … 255")
+    return priorities
+
+
+def _by_code(rows: pa.RecordBatch, codes: npt.NDArray[np.int64]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each code, in their order."""
+    if codes.size == 0:
+        return
+    if (codes == codes[0]).all():
+        yield int(codes[0]), rows
+        return
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    sorted_rows = rows.take(pa.array(order))
+    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), codes.size], strict=True):
+        yield int(ordered[begin]), sorted_rows.slice(begin, end - begin)

@@ -1,0 +1,120 @@
+"""The key index of a store: files one behind another, ``index/<creation time in ms>``, the last of them being filled.
+
+It is built behind the log, in chunks, and is a projection of it: what is damaged goes, and is made anew. It knows itself how far it got:
+entries that were read back with the right checksums are believed, and indexing goes on with the record of the last of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from litemq.errors import CorruptStoreError
+from litemq.format.columns import RecordColumns
+from litemq.format.keys import hash_keys
+from litemq.storage.files.block_crcs import crc_path
+from litemq.storage.files.disk import Disk
+from litemq.storage.index.key_index import ActiveKeyIndex, SealedKeyIndex
+from litemq.types import RecordKind
+
+__all__ = ["KeyIndexes"]
+
+_LOG = logging.getLogger(__name__)
+_SEALED_MARK: Final = slice(32, 36)  # the number of slots: zero until a file is sealed
+
+
+class KeyIndexes:
+    """All files of a store's key index."""
+
+    def __init__(self, disk: Disk, directory: Path, *, slots: int, capacity: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._slots = slots
+        self._capacity = capacity
+        self._sealed: list[tuple[Path, SealedKeyIndex]] = []
+        self._active: ActiveKeyIndex | None = None
+        disk.make_directory(directory)
+        try:
+            self._open()
+        except CorruptStoreError as error:
+            self.rebuild(error)
+
+    def _open(self) -> None:
+        paths = sorted(path for path in self._directory.iterdir() if path.name.isdigit())
+        for path in paths:
+            with path.open("rb") as file:
+                sealed = any(file.read(40)[_SEALED_MARK])
+            try:
+                if sealed:
+                    self._sealed.append((path, SealedKeyIndex(self._disk, path)))
+                    continue
+            except CorruptStoreError:
+                if path != paths[-1]:
+                    raise
+                # The power went while it was being sealed: what fits its checksums is still believed.
+            self._active = ActiveKeyIndex(self._disk, path, slots=self._slots, capacity=self._capacity)
+
+    @property
+    def resume_at(self) -> int:
+        """The log offset of the last record that is indexed, and may be so in part: indexing goes on with it. -1 = none."""
+        if self._active is not None and len(self._active):
+            return self._active.last_log_offset
+        return max((sealed.last_log_offset for _, sealed in self._sealed), default=-1)
+
+    def rebuild(self, reason: object) -> None:
+        """Forget everything: it is made anew from the log."""
+        _LOG.warning("%s; the key index is made anew from the log", reason)
+        self._sealed = []
+        self._active = None
+        for path in list(self._directory.iterdir()):
+            self._disk.unlink(path)
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is one of this index."""
+        return Path(path).parent == self._directory
+
+    def add(self, columns: RecordColumns, base: int, now_ms: int) -> None:
+        """Index the keys and ids of records whose buffer begins at log offset ``base``."""
+        chosen = np.flatnonzero(columns.header["kind"] != RecordKind.CONTROL)
+        if chosen.size == 0:
+            return
+        messages = columns if chosen.size == len(columns) else columns.subset(chosen)
+        hashes, owners = hash_keys(messages)
+        offsets = (messages.starts + base)[owners]
+        times = messages.header["store_timestamp"].astype(np.int64)[owners]
+        at = 0
+        while at < hashes.size:
+            active = self._fillable(now_ms)
+            until = at + min(active.room, hashes.size - at)
+            active.add(hashes[at:until], offsets[at:until], times[at:until])
+            at = until
+
+    def _fillable(self, now_ms: int) -> ActiveKeyIndex:
+        if self._active is not None and self._active.room == 0:
+            path = self._active.path
+            self._sealed.append((path, self._active.seal()))
+            self._active = None
+        if self._active is None:
+            # Names rise, whatever the clock does.
+            latest = max((int(path.name) for path, _ in self._sealed), default=0)
+            path = self._directory / f"{max(now_ms, latest + 1):020d}"
+            self._active = ActiveKeyIndex(self._disk, path, slots=self._slots, capacity=self._capacity)
+        return self._active
+
+    def find(self, key_hash: int) -> list[int]:
+        """The log offsets of the records with a key of that hash, the latest first, each once. Raises where a file is damaged."""
+        found = self._active.find(key_hash) if self._active is not None else []
+        for _, sealed in reversed(self._sealed):
+            found += sealed.find(key_hash)
+        return list(dict.fromkeys(found))
+
+    def drop_before(self, log_start: int) -> None:
+        """Remove the files that lead only to what is gone."""
+        gone = [path for path, sealed in self._sealed if sealed.last_log_offset < log_start]
+        self._sealed = [(path, sealed) for path, sealed in self._sealed if path not in gone]
+        for path in gone:
+            self._disk.unlink(path)
+            self._disk.unlink(crc_path(path))

@@ -1,0 +1,11 @@
+"""The CommitLog: segments, group commit, epochs, checkpoint, recovery.
+
+Entry points: ``LogDirectory`` (lock, recover, begin an epoch), ``CommitLog`` (append), ``Flusher`` (group
+commit), ``read_log`` (windows of whole records).
+
+Invariants: one writer. A failed fsync is never retried: the log stops. A bad record below the checkpoint's
+flushed offset is corruption and is never cut off; above it, the first bad record ends the log (I12). Epochs
+only rise.
+
+May import: ``files``, ``config``, and ``litemq.format``.
+"""

@@ -1,0 +1,144 @@
+"""A data directory's log, opened for writing: lock, recover, begin an epoch, and only then append.
+
+::
+
+    DIR/lock          held while the directory is open
+    DIR/abort         exists while the directory is open: whoever finds it knows that the last stop was no clean one
+    DIR/checkpoint    how far everything got
+    DIR/epochs        who wrote from where on
+    DIR/commitlog/    the segments
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+from litemq.clock import Clock
+from litemq.errors import CorruptStoreError, StorageError
+from litemq.storage.config import StoreConfig
+from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.files.lock import DirectoryLock
+from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
+from litemq.storage.log.commitlog import CommitLog
+from litemq.storage.log.epochs import EpochFile
+from litemq.storage.log.flush import Flusher
+from litemq.storage.log.recovery import find_segments, recover_log
+
+__all__ = ["LogDirectory", "Projections"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Projections(NamedTuple):
+    """How far what is derived from the log got, for the checkpoint."""
+
+    queues_applied: int = 0
+    index_applied: int = 0
+    timers_applied: int = 0
+    state_applied: int = 0
+    snapshot: int = -1
+
+
+class LogDirectory:
+    """The log of one data directory, from opening to closing."""
+
+    def __init__(self, directory: Path, config: StoreConfig, clock: Clock, *, disk: Disk = DISK, host: str | None = None) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._directory = Path(directory)
+        self._abort = self._directory / "abort"
+        self._closed = False
+        self.log_start: int | None = None  # where the log is about to begin: said before its first segments go
+        try:
+            disk.make_directory(self._directory / "commitlog")
+            self._lock = DirectoryLock(self._directory)
+            try:
+                self._open(config, host or socket.gethostname())
+            except BaseException:
+                self._lock.release()
+                raise
+        except OSError as error:
+            raise StorageError(f"cannot open {self._directory}: {error.strerror or error} ({error.filename or 'no file named'})") from error
+
+    def _open(self, config: StoreConfig, host: str) -> None:
+        segments_in = self._directory / "commitlog"
+        self._checkpoints = CheckpointFile(self._disk, self._directory / "checkpoint")
+        before = self._checkpoints.latest or Checkpoint()
+        self.projections = Projections(
+            before.queues_applied, before.index_applied, before.timers_applied, before.state_applied, before.snapshot
+        )
+        clean = not self._abort.exists()
+        if self._checkpoints.damaged_slots:
+            instead = "the other one is used" if self._checkpoints.latest is not None else "so is the other, and the log is read whole"
+            _LOG.warning("%s: slot %d was torn or damaged; %s", self._directory / "checkpoint", self._checkpoints.damaged_slots[0], instead)
+        if before.segment_bytes not in (0, config.segment_bytes):
+            raise StorageError(
+                f"{self._directory}: the log was written with segment_bytes={before.segment_bytes}, not {config.segment_bytes}; "
+                "it cannot be changed"
+            )
+        segments = find_segments(self._disk, segments_in, config.segment_bytes)
+        if segments and segments[0].start > before.log_start and self._checkpoints.latest is not None:
+            reason = f"the segment is missing; the first one that is there is {segments[0].start:020d}"
+            raise CorruptStoreError(str(segments_in), before.log_start, reason)
+        self._segment_bytes = config.segment_bytes
+        flushed = before.flushed if self._checkpoints.latest is not None else None
+        self.recovered = recover_log(self._disk, segments_in, segments, flushed, epoch=before.epoch, clean=clean and flushed is not None)
+        if not clean:
+            checked, end = self.recovered.records_checked, self.recovered.offset
+            _LOG.info("%s: recovered after a crash; %d records checked, the log ends at %d", self._directory, checked, end)
+        self._mark_open()
+        self.epochs = EpochFile(self._disk, self._directory / "epochs")
+        at_least = max(before.epoch, self.recovered.last_epoch) + 1
+        self.epoch = self.epochs.begin(self.recovered.offset, host, at_least=at_least)
+        self.store_timestamp = max(before.store_timestamp, self.recovered.last_store_timestamp)
+        self.log = CommitLog(self._disk, segments_in, segments, self.recovered.offset, config.segment_bytes)
+        self.flusher = Flusher(self.log)
+        self.checkpoint()
+
+    def _mark_open(self) -> None:
+        self._disk.open(self._abort, create=True)
+        self._disk.sync_directory(self._directory)
+
+    def checkpoint(self) -> None:
+        """Write down how far the log is flushed."""
+        flushed = self.flusher.flushed
+        self._checkpoints.write(
+            Checkpoint(
+                flushed=flushed,
+                confirmed=flushed,
+                **self.projections._asdict(),
+                epoch=self.epoch.number,
+                store_timestamp=self.store_timestamp,
+                written_at=self._clock.wall_ms(),
+                log_start=self.log_start if self.log_start is not None else self.log.start,
+                segment_bytes=self._segment_bytes,
+            )
+        )
+
+    def abandon(self) -> None:
+        """Let go as a crash would: no checkpoint, and the marker stays."""
+        self._let_go()
+
+    def close(self) -> None:
+        """Flush, write a last checkpoint, and let go. After a failure the marker stays: the next opening recovers."""
+        if self._closed:
+            return
+        try:
+            self.flusher.close()
+            if self.log.failure is None:
+                self.checkpoint()
+                if self._abort.exists():
+                    self._disk.unlink(self._abort)
+                self._disk.sync_directory(self._directory)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.flusher.close()
+            self.log.fail("the store was closed")
+            self._lock.release()

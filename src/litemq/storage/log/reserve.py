@@ -1,0 +1,45 @@
+"""Segments set aside for the broker's own records: what must be said when the disk is full can still be said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from litemq.storage.files.disk import Disk
+from litemq.storage.log.segment import segment_path
+
+__all__ = ["SegmentReserve"]
+
+RESERVED_SEGMENTS: Final = 2
+
+
+class SegmentReserve:
+    """``commitlog/reserve-1 …``: whole segments without a place in the log yet."""
+
+    def __init__(self, disk: Disk, directory: Path, segment_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._paths = [directory / f"reserve-{number}" for number in range(1, RESERVED_SEGMENTS + 1)]
+
+    def fill(self) -> None:
+        """Set aside what is missing. Raises ``DiskFullError`` where there is no space for it."""
+        for path in self._paths:
+            if not path.exists() or path.stat().st_size < self._segment_bytes:
+                file = self._disk.open(path, create=True)
+                try:
+                    file.reserve(self._segment_bytes)
+                    file.sync()
+                except BaseException:
+                    self._disk.unlink(path)
+                    raise
+                self._disk.sync_directory(self._directory)
+
+    def take(self, start: int) -> bool:
+        """Give one of them its place in the log; ``False`` if none is left."""
+        for path in self._paths:
+            if path.exists() and path.stat().st_size == self._segment_bytes:
+                self._disk.rename(path, segment_path(self._directory, start))
+                self._disk.sync_directory(self._directory)
+                return True
+        return False

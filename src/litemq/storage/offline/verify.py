@@ -1,0 +1,227 @@
+"""Every check of a data directory, without opening it: nothing is changed, and what is wrong is named by file and byte."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import CorruptStoreError
+from litemq.format.crc import crc32c
+from litemq.format.stamp import QUEUE_ENTRY
+from litemq.proto.control_pb2 import Topic
+from litemq.storage.files.block_crcs import BLOCK_BYTES, crc_path
+from litemq.storage.files.disk import READ_ONLY
+from litemq.storage.log.checkpoint import Checkpoint, CheckpointFile
+from litemq.storage.log.commitlog import CommitLog
+from litemq.storage.log.epochs import EpochFile
+from litemq.storage.log.reader import read_log
+from litemq.storage.log.recovery import find_log_end, find_segments
+from litemq.storage.log.segment import segment_path, segment_starts
+from litemq.storage.offline.directory_reader import check_data_directory
+from litemq.storage.projections.replay import controls_of, replay_into_queues
+from litemq.storage.queues.queue_files import QueueFiles
+from litemq.storage.state import QueueKey
+from litemq.storage.state.database import SIDE_FILES, StateDatabase
+from litemq.storage.state.topics import SYSTEM_TOPICS
+
+__all__ = ["Finding", "Verified", "verify_directory"]
+
+_ATTEMPTS: Final = 3
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be."""
+
+    path: str
+    offset: int
+    reason: str
+
+
+class Verified(NamedTuple):
+    """What was looked at."""
+
+    segments: int
+    records: int
+    queue_files: int
+    index_files: int
+    above_checkpoint_bytes: int  # written since, and not looked at: the next opening decides where the log ends
+    findings: list[Finding]
+
+
+def verify_directory(directory: Path, *, after_file: Callable[[Path], None] = lambda _path: None) -> Verified:
+    """Check the log record by record, the checkpoint, the epochs, the queues entry by entry, the blocks of the index, and ``state.db``."""
+    check_data_directory(directory)
+    findings: list[Finding] = []
+    checkpoint = _checkpoint(directory, findings)
+    findings += _epochs(directory)
+    derived: list[Finding] = []
+    segments, records, unchecked = _log_and_queues(directory, checkpoint, findings, derived, after_file)
+    queue_files, index_files = (_files(directory / part) for part in ("consumequeue", "index"))
+    named = {(finding.path, finding.offset // BLOCK_BYTES) for finding in derived}  # more closely than by their block
+    for path in queue_files + index_files:
+        derived += [finding for finding in _blocks(path) if (finding.path, finding.offset // BLOCK_BYTES) not in named]
+        after_file(path)
+    findings += _first_of_each_file(derived)  # of the log, on the other hand, each damaged record counts
+    findings += _state(directory)
+    return Verified(segments, records, len(queue_files), len(index_files), unchecked, findings)
+
+
+def _files(directory: Path) -> list[Path]:
+    return [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix != ".crc"]
+
+
+def _checkpoint(directory: Path, findings: list[Finding]) -> Checkpoint | None:
+    path = directory / "checkpoint"
+    if not path.exists():
+        findings.append(Finding(str(path), 0, "the file is missing"))
+        return None
+    file = CheckpointFile(READ_ONLY, path)
+    findings += [Finding(str(path), slot * BLOCK_BYTES, "the slot is torn or damaged") for slot in file.damaged_slots]
+    if file.latest is None and not file.damaged_slots:
+        findings.append(Finding(str(path), 0, "the file is empty"))
+    return file.latest
+
+
+def _epochs(directory: Path) -> Iterator[Finding]:
+    path = directory / "epochs"
+    if not path.exists():
+        yield Finding(str(path), 0, "the file is missing")
+    elif path.stat().st_size == 0:
+        yield Finding(str(path), 0, "the file is empty")
+    elif path.stat().st_size % EpochFile.ENTRY_BYTES:
+        yield Finding(str(path), path.stat().st_size // EpochFile.ENTRY_BYTES * EpochFile.ENTRY_BYTES, "the last entry is torn")
+    else:
+        raw = path.read_bytes()
+        for at in range(0, len(raw), EpochFile.ENTRY_BYTES):
+            entry = raw[at : at + EpochFile.ENTRY_BYTES]
+            if entry[:4] != crc32c(entry[4:]).to_bytes(4, "big"):
+                yield Finding(str(path), at, "the checksum of an epoch does not fit")
+
+
+def _log_and_queues(
+    directory: Path, checkpoint: Checkpoint | None, findings: list[Finding], derived: list[Finding], after_file: Callable[[Path], None]
+) -> tuple[int, int, int]:
+    """How many segments and records there are, and how many bytes stand above the checkpoint.
+
+    There nothing is damage: the next opening cuts off what is torn. What is wrong with the log goes to ``findings``, with queues to ``derived``.
+    """
+    folder = directory / "commitlog"
+    sizes = [segment_path(folder, start).stat().st_size for start in segment_starts(folder)]
+    if not sizes:
+        if checkpoint is not None and checkpoint.flushed:
+            findings.append(Finding(str(folder), 0, f"the log is gone; the checkpoint knows of {checkpoint.flushed} bytes"))
+        return 0, 0, 0
+    segment_bytes = (checkpoint.segment_bytes if checkpoint is not None else 0) or max(sizes)
+    try:
+        segments = find_segments(READ_ONLY, folder, segment_bytes)
+    except CorruptStoreError as error:
+        findings.append(Finding(error.path, error.offset, error.reason))
+        return len(sizes), 0, 0
+    end = checkpoint.flushed if checkpoint is not None else find_log_end(segments, segments[0].start)
+    log = CommitLog(READ_ONLY, folder, segments, end, segment_bytes, hot_bytes=0)
+    if checkpoint is not None and segments[0].start > checkpoint.log_start:
+        findings.append(Finding(str(folder), checkpoint.log_start, f"the segment is missing; the first is {segments[0].start:020d}"))
+    queues = _StoredQueues(directory / "consumequeue", checkpoint.queues_applied if checkpoint is not None else 0, derived)
+    if not segments[0].start <= end <= segments[-1].end:
+        findings.append(Finding(str(folder), end, f"the log has only {segments[0].start} … {segments[-1].end} of what was flushed"))
+        end = min(end, segments[-1].end)
+    records = 0
+    current = segments[0].file.path
+
+    def damaged(error: CorruptStoreError) -> None:
+        findings.append(Finding(error.path, error.offset, error.reason))
+
+    for window in read_log(log, log.start, end, damaged=damaged):
+        records += len(window.columns)
+        for _, control in controls_of(window.columns):
+            queues.learn([control.topic_created.topic, *(row.topic for row in control.snapshot_rows.rows)])
+        replay_into_queues(window, 0, queues)
+        path = log.segment_of(window.base).file.path
+        if path != current:
+            after_file(current)
+            current = path
+    above = find_log_end(segments, end) - end if end < segments[-1].end else 0
+    return len(segments), records, above
+
+
+def _first_of_each_file(findings: list[Finding]) -> list[Finding]:
+    """One finding for each file and reason, with the number of its like: where a file is cut short, nothing in it fits."""
+    like: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        like.setdefault((finding.path, finding.reason), []).append(finding)
+    return [
+        first._replace(reason=f"{first.reason} (and {len(others)} more in this file)") if others else first
+        for first, *others in like.values()
+    ]
+
+
+class _StoredQueues:
+    """Takes the entries that the log gives, and holds what is in the files against them."""
+
+    def __init__(self, directory: Path, applied: int, findings: list[Finding]) -> None:
+        self._directory = directory
+        self._files = QueueFiles(READ_ONLY, directory)
+        self._applied = applied
+        self._findings = findings
+        self._names = {facts.topic_id: facts.name for facts in SYSTEM_TOPICS}
+
+    def learn(self, topics: list[Topic]) -> None:
+        """The names of topics, as control records tell them."""
+        self._names |= {topic.topic_id: topic.name for topic in topics if topic.topic_id}
+
+    def add(self, key: QueueKey, first: int, entries: npt.NDArray[np.void]) -> None:
+        expected = entries[entries["log_offset"] < self._applied].astype(QUEUE_ENTRY, copy=False)
+        name = self._names.get(key.topic_id)
+        if name is None or expected.size == 0:
+            return  # a topic whose creation is no longer in the log, nor any snapshot of it yet
+        path, offset, stored = self._files.raw(name, key.queue_id, first, expected.size)
+        if stored != expected.tobytes():
+            pairs = zip(np.frombuffer(stored.ljust(expected.nbytes, b"\0"), QUEUE_ENTRY), expected, strict=True)
+            wrong = next(number for number, (one, other) in enumerate(pairs) if one.tobytes() != other.tobytes())
+            at = offset + wrong * QUEUE_ENTRY.itemsize
+            self._findings.append(Finding(str(path), at, "the entry is not what the log says"))
+
+
+def _blocks(path: Path) -> Iterator[Finding]:
+    sums = crc_path(path).read_bytes() if crc_path(path).exists() else b""
+    with path.open("rb") as file:
+        for number in range(len(sums) // 4):
+            file.seek(number * BLOCK_BYTES)
+            wanted = sums[number * 4 : number * 4 + 4]
+            # While an index is being filled, the blocks in front of its entries are not there yet.
+            if any(wanted) and crc32c(file.read(BLOCK_BYTES)).to_bytes(4, "big") != wanted:
+                yield Finding(str(path), number * BLOCK_BYTES, "the checksum of a block does not fit")
+
+
+def _state(directory: Path) -> Iterator[Finding]:
+    """``state.db`` is looked at in a copy: SQLite writes even when it only reads. A copy made while it changes may be torn: then again."""
+    path = directory / "state.db"
+    if not path.exists():
+        return
+    finding = None
+    for _ in range(_ATTEMPTS):
+        with tempfile.TemporaryDirectory() as scratch:
+            for suffix in SIDE_FILES[:2]:
+                source = path.with_name(path.name + suffix)
+                if source.exists():
+                    shutil.copy(source, Path(scratch) / source.name)
+            try:
+                database = StateDatabase(Path(scratch) / path.name)
+                try:
+                    database.load()
+                finally:
+                    database.close()
+                return
+            except CorruptStoreError as error:
+                finding = Finding(str(path), 0, error.reason)
+            except sqlite3.Error as error:
+                finding = Finding(str(path), 0, str(error))
+    if finding is not None:
+        yield finding

@@ -1,0 +1,79 @@
+"""What a broker does by itself: one at a time, again where it fails, and said once."""
+
+import asyncio
+import logging
+
+import pytest
+
+from litemq.broker.runtime.background_task import Errand
+from litemq.errors import DiskFullError
+
+
+class _Work:
+    """Fails as often as it is told to."""
+
+    def __init__(self, *failures: str) -> None:
+        self.failures = list(failures)
+        self.may_end = asyncio.Event()
+        self.done = 0
+        self.then: list[int] = []
+        self.errand = Errand("tests", "nothing was done", self.work, self.then.append)
+
+    async def work(self) -> None:
+        await self.may_end.wait()
+        if self.failures:
+            raise DiskFullError(self.failures.pop(0))
+        self.done += 1
+
+    async def ended(self) -> None:
+        assert self.errand.task is not None
+        await asyncio.wait((self.errand.task,))
+
+
+def test_one_at_a_time() -> None:
+    async def main() -> None:
+        work = _Work()
+        assert work.errand.begin()
+        assert not work.errand.begin()
+        work.may_end.set()
+        await work.ended()
+        assert (work.done, work.then, work.errand.task) == (1, [0], None)
+        assert work.errand.begin()
+        await work.ended()
+        assert (work.done, work.then) == (2, [0, 0])
+
+    asyncio.run(main())
+
+
+def test_what_fails_is_said_once_and_tried_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        work = _Work("full", "full", "fuller")
+        work.may_end.set()
+        for _ in range(4):
+            work.errand.begin()
+            await work.ended()
+        assert work.done == 1
+        assert [wait > 0 for wait in work.then] == [True, True, True, False]
+
+    with caplog.at_level(logging.WARNING, "litemq"):
+        asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        "nothing was done: full; it is tried again",
+        "nothing was done: fuller; it is tried again",
+    ]
+
+
+def test_a_closed_one_ends_and_does_not_begin() -> None:
+    async def main() -> None:
+        work = _Work()
+        work.errand.begin()
+        await asyncio.sleep(0)
+        task = work.errand.task
+        assert task is not None
+        work.errand.close()
+        await asyncio.wait((task,))
+        assert task.cancelled()
+        assert not work.errand.begin()
+        assert (work.done, work.then) == (0, [])
+
+    asyncio.run(main())

@@ -1,0 +1,95 @@
+"""A broker's time: what it makes of a wall clock that is set."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.clock import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def time(clock: FakeClock) -> BrokerTime:
+    return BrokerTime(clock)
+
+
+def test_time_passes(clock: FakeClock, time: BrokerTime) -> None:
+    for seconds in (0.0, 0.001, 1.5, 3600.0):
+        clock.advance(seconds)
+        assert (time.wall_ms(), time.elapsed_ns()) == (clock.wall_ms(), clock.elapsed_ns())
+
+
+def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: BrokerTime) -> None:
+    begin = time.wall_ms()
+    clock.step_wall(3600)
+    assert time.wall_ms() == begin
+    clock.advance(59)
+    assert time.wall_ms() == begin + 59_000
+    clock.advance(1)
+    assert time.wall_ms() == clock.wall_ms() == begin + 3_660_000
+
+
+def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerTime) -> None:
+    begin = time.wall_ms()
+    clock.step_wall(3600)
+    for _ in range(59):
+        clock.advance(1)
+        time.wall_ms()
+    clock.step_wall(-3600)
+    time.wall_ms()
+    clock.step_wall(3600)
+    for second in range(60, 118):
+        clock.advance(1)
+        assert time.wall_ms() == begin + second * 1000
+
+
+def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: BrokerTime) -> None:
+    begin = time.wall_ms()
+    clock.step_wall(10)
+    time.wall_ms()
+    clock.advance(59)
+    clock.step_wall(3600)
+    time.wall_ms()
+    clock.advance(1)
+    assert time.wall_ms() == begin + 60_000 + 10_000
+    clock.advance(59)
+    time.wall_ms()
+    clock.advance(1)
+    time.wall_ms()
+    clock.advance(60)
+    assert time.wall_ms() == clock.wall_ms()
+
+
+def test_a_step_back_is_met_slowly(clock: FakeClock, time: BrokerTime) -> None:
+    begin = time.wall_ms()
+    clock.step_wall(-60)
+    assert time.wall_ms() == begin
+    clock.advance(10)
+    assert time.wall_ms() == begin + 9_000
+    for _ in range(600):
+        clock.advance(1)
+        time.wall_ms()
+    assert abs(time.wall_ms() - clock.wall_ms()) <= 2
+
+
+@given(st.lists(st.tuples(st.sampled_from(["advance", "step"]), st.floats(-5000, 5000)), max_size=40))
+def test_it_never_falls_and_never_runs_ahead_of_both_clocks(moves: list[tuple[str, float]]) -> None:
+    clock = FakeClock()
+    time = BrokerTime(clock)
+    latest = time.wall_ms()
+    furthest = latest  # any wall time that there was, gone on from there
+    for kind, seconds in moves:
+        if kind == "advance":
+            clock.advance(abs(seconds))
+            furthest += round(abs(seconds) * 1000) + 1
+        else:
+            clock.step_wall(seconds)
+        furthest = max(furthest, clock.wall_ms())
+        now = time.wall_ms()
+        assert latest <= now <= furthest
+        latest = now

@@ -1,0 +1,108 @@
+"""The next minutes come into memory while timers fire: whoever has the files for long, as retention may, keeps nobody waiting who is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.timers.firing import Timers
+from litemq.clock import FakeClock
+from litemq.errors import CorruptStoreError
+from litemq.format.record import encode_record
+from litemq.storage.config import StoreConfig
+from litemq.storage.disk_store import DiskStore
+from litemq.types import Record
+from support.quick_disk import QuickDisk
+from support.waiting import HANG_S
+
+CONFIG = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=9, index_entries=99, checkpoint_interval_ms=0)
+SECOND = 1000
+
+
+class SlowStore(DiskStore):
+    """Its files may be held by somebody else."""
+
+    def __init__(self, directory: Path, clock: FakeClock) -> None:
+        self.files_are_free = threading.Event()
+        self.files_are_free.set()
+        self.failure: CorruptStoreError | None = None
+        super().__init__(directory, CONFIG, clock, disk=QuickDisk(), host="here")
+
+    def load_timers(self, until: int) -> None:
+        assert self.files_are_free.wait(HANG_S)
+        if self.failure is not None:
+            raise self.failure
+        super().load_timers(until)
+
+    def send(self, *dues: int) -> None:
+        topic_id = self.create_topic("orders", 1).topic_id
+        batch = b"".join(encode_record(Record("orders", b"x", delay_time=due)) for due in dues)
+        self.wait_confirmed(self.append(bytearray(batch), topic_id, 0, held_after=1).end)
+
+
+def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        store = SlowStore(tmp_path, clock)
+        alarms = Alarms(clock)
+        timers = Timers(store, clock, alarms, lambda _keys, _end: None)
+        await timers.fire_due()
+        now = clock.wall_ms()
+        store.send(now + 100 * SECOND, now + 300 * SECOND)
+        store.files_are_free.clear()
+        clock.advance(100)
+        assert store.timers.near_end < clock.wall_ms() + 100 * SECOND
+        await timers.fire_due()  # nobody can load now
+        assert store.state.delivery.timers.count == 1
+        clock.advance(200)
+        waiting = asyncio.create_task(timers.fire_due())  # and what is due now is not in memory
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        store.files_are_free.set()
+        await waiting
+        assert store.state.delivery.timers.count == 0
+        timers.close()
+        alarms.close()
+        store.abandon()
+
+    asyncio.run(main())
+
+
+def _loading(timers: Timers) -> asyncio.Future[None] | None:
+    return timers._loading
+
+
+def test_loading_that_fails_is_tried_again_a_second_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        store = SlowStore(tmp_path, clock)
+        alarms = Alarms(clock)
+        timers = Timers(store, clock, alarms, lambda _keys, _end: None)
+        await timers.fire_due()
+        store.failure = CorruptStoreError("day-1", 0, "damaged")
+        clock.advance(110)
+        for _ in range(3):
+            await timers.fire_due()
+            if (loading := _loading(timers)) is not None:
+                await asyncio.wait((loading,))
+                await asyncio.sleep(0)
+        near_end = store.timers.near_end
+        assert [record.message for record in caplog.records if "damaged" in record.message] == [caplog.records[-1].message]
+        store.failure = None
+        await timers.fire_due()
+        assert _loading(timers) is None  # not yet
+        clock.advance(1)
+        await timers.fire_due()
+        loading = _loading(timers)
+        assert loading is not None
+        await loading
+        assert store.timers.near_end > near_end
+        timers.close()
+        alarms.close()
+        store.abandon()
+
+    asyncio.run(main())

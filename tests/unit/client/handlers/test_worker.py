@@ -1,0 +1,548 @@
+"""Handlers at work: how many at once, in batches, within their time, and until they are told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from litemq import AsyncClient, Client, FailureLimits, Message, OutgoingMessage, Plugin, Retry
+from litemq.client.config import ConsumeMode
+from litemq.client.handlers import call as handler_call
+from litemq.client.handlers import runner
+from litemq.client.handlers.breaker import HandlerBreaker, HandlerState
+from litemq.client.handlers.subscription import HandlerOptions
+from litemq.client.sync.client import SyncMessage
+from litemq.errors import HandlerStuckError, InvalidArgumentError
+from support.waiting import HANG_S, eventually
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """And end it where it hangs."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(HANG_S):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def send(mq: AsyncClient, count: int, topic: str = "orders") -> None:
+    await mq.send_batch(topic, [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(count)])
+
+
+async def left(mq: AsyncClient, wait: float = HANG_S) -> list[int]:
+    """What nobody has done, waited for: it is all there at once."""
+    return sorted(int(message.body) for message in await mq.receive("orders", group_id="g", wait=wait))
+
+
+@asynccontextmanager
+async def running(mq: AsyncClient, **how: Any) -> AsyncIterator["asyncio.Task[None]"]:
+    """``mq.run``, cancelled at the end if it still runs."""
+    task = asyncio.get_running_loop().create_task(mq.run(**how))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("declared", [None, 3])
+def test_so_many_at_once(declared: int | None) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            now, most, done = 0, 0, 0
+            expected = declared or 5
+            all_there = asyncio.Event()
+
+            options: HandlerOptions = {} if declared is None else {"concurrency": declared}
+
+            @mq.subscriber("orders", group_id="g", **options)
+            async def handle(message: Message) -> None:
+                nonlocal now, most, done
+                now += 1
+                most = max(most, now)
+                if now == expected:
+                    all_there.set()
+                await all_there.wait()
+                await asyncio.sleep(0.01)  # for one too many
+                now -= 1
+                done += 1
+
+            await send(mq, 20)
+            async with running(mq, concurrency=5):
+                await eventually(lambda: done == 20)
+            assert most == expected
+
+    run(test)
+
+
+def test_what_is_read_in_order_is_handled_in_order_unless_somebody_says_otherwise() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[int] = []
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                await asyncio.sleep(0.005 if message.body == b"0" else 0)
+                seen.append(int(message.body))
+
+            await send(mq, 10)
+            async with running(mq):
+                await eventually(lambda: len(seen) == 10)
+            assert seen == list(range(10))
+
+    run(test)
+
+
+def test_filters_and_order_by_key() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[int] = []
+
+            @mq.subscriber("orders", group_id="g", concurrency=4, tags="blue", ordered=True)
+            async def handle(message: Message) -> None:
+                await asyncio.sleep(0.02 if message.body == b"0" else 0)
+                seen.append(int(message.body))
+
+            for number in range(8):
+                await mq.send("orders", b"%d" % number, ordering_key="k", tags="red" if number % 2 else "blue")
+            async with running(mq):
+                await eventually(lambda: len(seen) == 4)
+            assert seen == [0, 2, 4, 6]
+
+    run(test)
+
+
+def test_synchronous_handlers_run_side_by_side_on_threads() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
+            barrier = threading.Barrier(4)
+
+            @mq.subscriber("orders", group_id="g", concurrency=4)
+            def handle(message: Message) -> None:
+                barrier.wait(HANG_S)
+
+            await send(mq, 8)
+            async with running(mq) as task:
+                await eventually(lambda: len(watching.seen) == 8)
+                assert not task.done()
+            assert sorted(watching.seen) == [(number, "done") for number in range(8)]
+            assert await left(mq, 0.3) == []
+
+    run(test)
+
+
+def test_batches() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[list[int]] = []
+            watching = Watching()
+            mq.add_plugin(watching)
+
+            @mq.subscriber("orders", group_id="g", batch=4, batch_wait=timedelta(milliseconds=200))
+            async def handle(messages: list[Message]) -> None:
+                seen.append([int(message.body) for message in messages])
+
+            await send(mq, 6)
+            async with running(mq):
+                await eventually(lambda: sum(map(len, seen)) == 6)
+                await mq.send("orders", b"6", ordering_key="k")
+                await mq.send("orders", b"7", ordering_key="k")
+                await eventually(lambda: len(watching.seen) == 8)  # and they are settled
+            assert [number for batch in seen for number in batch] == list(range(8))
+            assert max(map(len, seen)) == 4
+            assert await left(mq, 0.3) == []
+
+    run(test)
+
+
+# Failing ----------------------------------------------------------------------------------------------------------------------
+
+
+class Watching(Plugin):
+    """What became of each call."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, str]] = []
+
+    def consumed(self, message: Message, seconds: float) -> None:  # noqa: ARG002
+        self.seen.append((int(message.body), "done"))
+
+    def failed(self, message: Message, error: BaseException) -> None:
+        self.seen.append((int(message.body), type(error).__name__))
+
+
+@pytest.mark.parametrize("mode", ["queue", "lease"])
+def test_a_call_that_fails_is_made_again(mode: ConsumeMode) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
+
+            @mq.subscriber("orders", group_id="g", mode=mode, delays=[0.05], throws=(KeyError,))
+            async def handle(message: Message) -> None:
+                if message.body == b"1" and message.attempt == 1:
+                    raise ValueError("the first time")
+                if message.body == b"2" and message.attempt == 1:
+                    raise Retry(delay=0.02)
+                if message.body == b"3":
+                    raise KeyError("never")
+
+            await send(mq, 5)
+            async with running(mq, concurrency=1):
+                await eventually(lambda: len(watching.seen) == 7)
+                await asyncio.sleep(0.1)
+            assert sorted(watching.seen) == [
+                *[(0, "done"), (1, "ValueError"), (1, "done"), (2, "Retry"), (2, "done"), (3, "KeyError"), (4, "done")],
+            ]
+
+    run(test)
+
+
+def test_of_a_batch_that_fails_only_what_was_not_settled_comes_again() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            seen: list[list[int]] = []
+
+            @mq.subscriber("orders", group_id="g", mode="lease", concurrency=1, batch=4, batch_wait=0.5, delays=[0.05])
+            async def handle(messages: list[Message]) -> None:
+                seen.append(sorted(int(message.body) for message in messages))
+                if len(seen) == 1:
+                    await messages[0].ack()
+                    raise ValueError("the rest")
+
+            await send(mq, 4)
+            async with running(mq):
+                await eventually(lambda: sum(map(len, seen)) == 7)
+            assert seen[0] == [0, 1, 2, 3]
+            assert sorted(number for batch in seen[1:] for number in batch) == [1, 2, 3]
+
+    run(test)
+
+
+# Time limits ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_coroutine_that_takes_too_long_is_cancelled_and_has_failed() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
+            cancelled = asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.05, delays=[0.05])
+            async def handle(message: Message) -> None:
+                if message.attempt == 1:
+                    try:
+                        await asyncio.sleep(60)
+                    finally:
+                        cancelled.set()
+
+            await send(mq, 1)
+            async with running(mq):
+                await eventually(lambda: len(watching.seen) == 2)
+            assert watching.seen == [(0, "HandlerTimeoutError"), (0, "done")]
+            assert cancelled.is_set()
+
+    run(test)
+
+
+def test_a_coroutine_that_does_not_listen_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler_call, "_GRACE_S", 0.01)
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            release = asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.02)
+            async def handle(message: Message) -> None:
+                while not release.is_set():
+                    try:
+                        await release.wait()
+                    except asyncio.CancelledError:
+                        continue
+
+            await send(mq, 1)
+            with pytest.raises(HandlerStuckError):
+                await mq.run(recycle_after=1)
+            release.set()
+
+    run(test)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_threads_that_hang_wear_the_process_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Their calls are left behind, and others go on in their place; then somebody has to replace the process."""
+    release = threading.Event()
+
+    def only_if_it_hangs(messages: Sequence[Message], limit: float | None) -> float | None:
+        return limit if int(messages[0].body) % 2 else None
+
+    # On a busy machine a thread may take its time to begin.
+    monkeypatch.setattr(handler_call, "time_limit_of", only_if_it_hangs)
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            watching = Watching()
+            mq.add_plugin(watching)
+
+            @mq.subscriber("orders", group_id="g", mode="lease", time_limit=0.05, concurrency=1, max_retries=0)
+            def handle(message: Message) -> None:
+                if int(message.body) % 2:
+                    release.wait()
+
+            await send(mq, 10)
+            with pytest.raises(HandlerStuckError, match="litemq worker"):
+                await mq.run(recycle_after=most)
+            assert [outcome for _, outcome in watching.seen].count("HandlerTimeoutError") == most
+
+    try:
+        run(test)
+    finally:
+        release.set()
+
+
+# The breaker ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens, in order: the states that a breaker enters, and the calls that a handler notes."""
+    events: list[str] = []
+
+    class Noting(HandlerBreaker):
+        def _enter(self, state: HandlerState) -> None:
+            events.append(state.value)
+            super()._enter(state)
+
+    monkeypatch.setattr(runner, "HandlerBreaker", Noting)
+    return events
+
+
+def test_a_handler_that_mostly_fails_pauses_and_is_tried_with_one(events: list[str]) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            limits = FailureLimits(least_calls=5, pause=0.4)
+
+            @mq.subscriber("orders", group_id="g", mode="lease", concurrency=1, breaker=limits, delays=[3600])
+            async def handle(message: Message) -> None:
+                events.append("call")
+                if events.count("call") <= 6:  # five, and the one that probes
+                    raise ConnectionError("the database is down")
+
+            await send(mq, 20)
+            async with running(mq):
+                await eventually(lambda: events.count("call") == 20)
+            assert events == [
+                *["call"] * 5,
+                *["paused", "probing", "call"],
+                *["paused", "probing", "call"],
+                *["running", *["call"] * 13],
+            ]
+
+    run(test)
+
+
+def test_a_handler_that_waits_for_messages_pauses_too(events: list[str]) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+
+            @mq.subscriber(
+                "orders", group_id="g", mode="lease", concurrency=3, breaker=FailureLimits(least_calls=2, pause=0.4), delays=[3600]
+            )
+            async def handle(message: Message) -> None:
+                events.append("call")
+                await asyncio.sleep(0.05)  # by then one place waits for a message
+                raise ConnectionError("the database is down")
+
+            async with running(mq):
+                await send(mq, 2)
+                await eventually(lambda: "paused" in events)
+                await send(mq, 2)
+                await eventually(lambda: events.count("call") >= 3)
+            assert events[:5] == ["call", "call", "paused", "probing", "call"]
+
+    run(test)
+
+
+def test_errors_of_the_message_do_not_pause_a_handler() -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            calls = 0
+
+            @mq.subscriber("orders", group_id="g", mode="lease", breaker=FailureLimits(least_calls=2, pause=3600), throws=(KeyError,))
+            async def handle(message: Message) -> None:
+                nonlocal calls
+                calls += 1
+                raise KeyError("of no use")
+
+            await send(mq, 30)
+            async with running(mq):
+                await eventually(lambda: calls == 30)
+
+    run(test)
+
+
+# Stopping ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_signal_lets_what_runs_finish(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "litemq.client.handlers.worker")
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun, heard, seen = asyncio.Event(), asyncio.Event(), []
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                begun.set()
+                await heard.wait()
+                seen.append(int(message.body))
+
+            await send(mq, 5)
+            async with running(mq, shutdown_timeout=3600) as task:
+                await begun.wait()
+                os.kill(os.getpid(), signal.SIGTERM)
+                await eventually(lambda: "stopping" in caplog.text)
+                assert not task.done()
+                heard.set()
+                await task
+            assert seen == [0]
+            assert await left(mq) == [1, 2, 3, 4]
+
+    run(test)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_does_not_finish_in_time_or_before_the_second_signal_is_given_back(again: bool) -> None:
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun, cancelled = asyncio.Event(), asyncio.Event()
+
+            @mq.subscriber("orders", group_id="g")
+            async def handle(message: Message) -> None:
+                begun.set()
+                try:
+                    await asyncio.sleep(3600)
+                finally:
+                    cancelled.set()
+
+            await send(mq, 2)
+            async with running(mq, shutdown_timeout=3600 if again else 0.05) as task:
+                await begun.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+                if again:
+                    await asyncio.sleep(0.05)
+                    assert not cancelled.is_set()
+                    os.kill(os.getpid(), signal.SIGTERM)
+                await task
+            assert cancelled.is_set()
+            assert await left(mq) == [0, 1]
+
+    run(test)
+
+
+def test_a_thread_that_does_not_finish_does_not_keep_it_from_ending() -> None:
+    release = threading.Event()
+
+    async def test() -> None:
+        async with AsyncClient("memory://") as mq:
+            begun = threading.Event()
+
+            @mq.subscriber("orders", group_id="g")
+            def handle(message: Message) -> None:
+                begun.set()
+                release.wait()
+
+            await send(mq, 1)
+            async with running(mq, shutdown_timeout=0.05) as task:
+                await eventually(begun.is_set)
+                os.kill(os.getpid(), signal.SIGTERM)
+                await task
+            assert await left(mq) == [0]
+
+    try:
+        run(test)
+    finally:
+        release.set()
+
+
+def test_a_signal_stops_a_synchronous_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client("memory://") as mq:
+        seen: list[bytes] = []
+        told = threading.Event()
+        soon = mq._thread.soon
+
+        def soon_and_told(function: Callable[[], None]) -> None:
+            soon(function)
+            told.set()
+
+        monkeypatch.setattr(mq._thread, "soon", soon_and_told)
+
+        @mq.subscriber("orders", group_id="g")
+        def handle(message: SyncMessage) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert told.wait(HANG_S)  # by the main thread, when it comes to it
+            mq.send("seen", message.body)
+            seen.append(message.body)
+
+        mq.send_batch("orders", [OutgoingMessage(b"%d" % number, ordering_key="k") for number in range(3)])
+        before = signal.getsignal(signal.SIGTERM)
+        mq.run()
+        assert signal.getsignal(signal.SIGTERM) is before
+        assert seen == [b"0"]
+        assert [message.body for message in mq.receive("orders", group_id="g", wait=HANG_S)] == [b"1", b"2"]
+
+
+# What is said wrongly ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"concurrency": 0},
+        {"concurrency": True},
+        {"time_limit": 0},
+        {"time_limit": -1},
+        {"mode": "other"},
+        {"ack_policy": "ack"},
+        {"max_retries": -1},
+        {"throws": (int,)},
+        {"lease": 0},
+        {"batch": 0},
+        {"batch": 5, "batch_wait": -1},
+        {"conurrency": 1},
+    ],
+)
+def test_options_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    mq = AsyncClient("memory://")
+    with pytest.raises(InvalidArgumentError, match=list(wrong)[-1]):
+        mq.subscriber("orders", group_id="g", **wrong)
+
+
+def test_a_handler_of_a_synchronous_client_is_no_coroutine() -> None:
+    mq = Client("memory://")
+    with pytest.raises(InvalidArgumentError, match="AsyncClient"):
+
+        @mq.subscriber("orders", group_id="g")
+        async def handle(message: SyncMessage) -> None: ...
+
+
+def test_one_handler_a_topic_and_group() -> None:
+    mq = AsyncClient("memory://")
+
+    @mq.subscriber("orders", group_id="g")
+    async def handle(message: Message) -> None: ...
+
+    with pytest.raises(InvalidArgumentError, match="handle of orders"):
+        mq.subscriber("orders", group_id="g")
+    mq.subscriber("orders", group_id="h", breaker=FailureLimits(pause=1))

@@ -1,0 +1,49 @@
+"""LIKE: as SQLite has it, and never slow."""
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from litemq.errors import FilterSyntaxError
+from litemq.filters.like import LikePattern
+from support.waiting import HANG_S
+
+TEXTS = st.text("ab%_\n!", max_size=12)
+DATABASE = sqlite3.connect(":memory:", check_same_thread=False)
+DATABASE.execute("PRAGMA case_sensitive_like = ON")
+
+
+@given(TEXTS, TEXTS)
+def test_like_is_what_sqlite_says(text: str, pattern: str) -> None:
+    ((expected,),) = DATABASE.execute("SELECT ? LIKE ?", (text, pattern))
+    assert LikePattern(pattern).matches(text) == bool(expected)
+
+
+@given(TEXTS, st.lists(st.sampled_from(["a", "b", "%", "_", "!%", "!_", "!!"]), max_size=8))
+def test_what_is_escaped_stands_for_itself(text: str, pieces: list[str]) -> None:
+    pattern = "".join(pieces)
+    ((expected,),) = DATABASE.execute("SELECT ? LIKE ? ESCAPE '!'", (text, pattern))
+    assert LikePattern(pattern, "!").matches(text) == bool(expected)
+
+
+@pytest.mark.parametrize("pattern", ["!", "!a", "a!"])
+def test_an_escape_before_anything_else_is_refused(pattern: str) -> None:
+    with pytest.raises(FilterSyntaxError, match="stands before"):
+        LikePattern(pattern, "!")
+
+
+def test_a_long_pattern_is_refused() -> None:
+    with pytest.raises(FilterSyntaxError, match="at most 255"):
+        LikePattern("a" * 256)
+
+
+@pytest.mark.parametrize("pattern", ["%a" * 120 + "%b", "%a" * 120 + "%b%"])
+def test_no_pattern_takes_for_ever(pattern: str) -> None:
+    """A translation into ``.*a.*a.*a…`` would still be trying tomorrow: in a process that can be ended then."""
+    program = f"from litemq.filters.like import LikePattern; print(LikePattern({pattern!r}).matches('a' * 32_000))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
+    assert done.stdout == "False\n"

@@ -1,0 +1,44 @@
+"""One file of the log in memory: what is cold is let go, and whoever holds a part of it keeps it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from litemq.storage.files.disk import DISK
+from litemq.storage.log.segment import Segment
+
+SIZE = 4 << 20
+
+
+def _resident(path: Path) -> int:
+    """How much of a file's map is in this process's memory."""
+    resident = 0
+    is_it = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            is_it = line.endswith(str(path))
+        elif is_it and line.startswith("Rss:"):
+            resident += int(line.split()[1]) * 1024
+    return resident
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel")
+def test_what_is_cold_is_not_in_memory_and_can_still_be_read(tmp_path: Path) -> None:
+    segment = Segment.create(DISK, tmp_path, 0, SIZE)
+    data = bytes(range(256)) * (SIZE // 256)
+    segment.write(data, 0)
+    held = segment.mapped[100:200]
+    assert bytes(segment.mapped) == data
+    assert _resident(segment.file.path) == SIZE
+    segment.cool(SIZE // 2)
+    assert _resident(segment.file.path) <= SIZE // 2
+    assert bytes(held) == data[100:200]
+    assert bytes(segment.mapped[: SIZE // 2]) == data[: SIZE // 2]  # it comes again from the file
+    segment.cool(SIZE // 2)  # nothing more is cold
+    segment.cool(SIZE)
+    assert "mapped" not in vars(segment)
+    assert bytes(held) == data[100:200]
+    assert bytes(segment.mapped[:10]) == data[:10]
