@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from litemq.client.engine.timers import CancelOutcome, ScheduledState
     from litemq.client.engine.transactions import TransactionState
     from litemq.client.extensions.middleware import Middleware
-    from litemq.client.extensions.plugins import Plugin
+    from litemq.client.extensions.plugins import Plugin, PluginHost
     from litemq.client.handlers.breaker import FailureLimits
     from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
     from litemq.client.settling.ack_policy import AckPolicy
@@ -39,6 +39,7 @@ __all__ = [
     "Middleware",
     "OutgoingMessage",
     "Plugin",
+    "PluginHost",
     "PreparedMessage",
     "Retry",
     "RetryPolicy",
@@ -67,6 +68,7 @@ _PLACES = {
     "Middleware": "litemq.client.extensions.middleware",
     "OutgoingMessage": "litemq.client.messages.message",
     "Plugin": "litemq.client.extensions.plugins",
+    "PluginHost": "litemq.client.extensions.plugins",
     "Retry": "litemq.client.settling.retry_policy",
     "RetryPolicy": "litemq.client.settling.retry_policy",
     "ScheduledMessage": "litemq.client.timers.scheduled_message",

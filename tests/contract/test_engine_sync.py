@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from litemq import AckPolicy, OutgoingMessage, Retry, RetryPolicy
-from litemq.client.sync.client import SyncMessage
+from litemq.client.sync.messages import SyncMessage
 from litemq.errors import (
     AlreadySettledError,
     BufferFullError,

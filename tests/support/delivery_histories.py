@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from litemq.proto.control_pb2 import Control
-from litemq.storage.state.machine_parts import Delivery, PlacedEvent, Touch
+from litemq.storage.state.machine_parts import Delivery, PlacedEvent
+from litemq.storage.state.part import Touch
 from litemq.storage.state.rows import is_gone, row_key
 
 __all__ = ["Change", "check_snapshot", "check_touches", "rows_of", "take"]

@@ -29,7 +29,7 @@ from litemq.broker.groups.recent_consumers import RETRY_QUEUE, Visitors
 from litemq.broker.jobs.requests import JobRequests
 from litemq.broker.jobs.scheduler import Cron
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.reading.long_polls import Pulling, full_range_of
+from litemq.broker.reading.long_polls import Pulling
 from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
@@ -38,6 +38,7 @@ from litemq.broker.sending.tick_batcher import Request, Sending
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
+from litemq.broker.topics.queue_ranges import full_range_of
 from litemq.broker.topics.settings import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
 from litemq.broker.tracing.recorder import Trace
 from litemq.broker.tracing.traced_caller import TracedCallers

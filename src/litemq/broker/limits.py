@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from litemq.broker.tracing.events import TraceMode
 from litemq.errors import InvalidArgumentError
 
-__all__ = ["BrokerLimits"]
+__all__ = ["BrokerLimits", "TraceMode"]
+
+TraceMode = Literal["off", "sampled", "all"]
 
 
 @dataclass(frozen=True, slots=True)

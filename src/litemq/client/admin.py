@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from litemq.client.config import ClientConfig
-from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.archives import ArchivedQueue, ArchiveFact
 from litemq.client.engine.engine import Backend, BrokerFact, TopicFact, WhyFact
 from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
 from litemq.client.engine.topics import CheckSettings, changes_from, settings_from
+from litemq.client.messages.detached import Detached
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import to_ms
@@ -231,5 +231,5 @@ class AsyncAdmin:
         # Who has the message knows best; where nobody has, who knows the topic.
         return max(found, key=lambda fact: (bool(fact.topic), fact.verdict != "no-topic"))
 
-    def _reader(self, broker: str) -> QueueReader:
-        return QueueReader(broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)
+    def _reader(self, broker: str) -> Detached:
+        return Detached(broker, self._serializers, self._config.max_body_bytes)

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypedDict
 
-from litemq.client.addresses import find_engine
 from litemq.client.admin import AsyncAdmin
 from litemq.client.config import (
     AssignmentChoice,
@@ -30,6 +29,7 @@ from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedConsumer
 from litemq.client.consuming.reader import Reader, Start
 from litemq.client.dead_letters.dead_letters import DeadLetters
 from litemq.client.engine.engine import Backend, LeaseTerms
+from litemq.client.engine.registry import find_engine
 from litemq.client.engine.selection import Selection, selection_of
 from litemq.client.extensions.middleware import Middleware, Publish, around_sending
 from litemq.client.handlers.app import AsyncApp

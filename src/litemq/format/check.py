@@ -12,8 +12,9 @@ import numpy.typing as npt
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format import native
 from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word, sizes_between
-from litemq.format.crc import crc32c_of_records, crc32c_of_rows, crc32c_of_strings
+from litemq.format.crc import crc32c_of_records, crc32c_of_rows
 from litemq.format.header import faulty_headers
+from litemq.format.keys import tag_hashes
 from litemq.format.limits import (
     DEFAULT_LIMITS,
     MAX_KEY_BYTES,
@@ -25,7 +26,6 @@ from litemq.format.record import (
     FIXED_BYTES,
     MAGIC,
     PRODUCER_BYTES_AT,
-    SEVERAL_TAGS,
     STAMPED_BYTES_AT,
     Buffer,
     Problem,
@@ -35,7 +35,6 @@ from litemq.format.record import (
 from litemq.format.scan import ScanStop, scan
 from litemq.format.string_lists import (
     ListColumn,
-    StringLists,
     Strings,
     all_alike,
     all_utf8,
@@ -151,17 +150,6 @@ def _wrong_crcs(columns: RecordColumns, stage: Stage) -> Marks:
         octets = columns.header.view(np.uint8).reshape(len(columns), FIXED_BYTES)
         marks |= crc32c_of_rows(octets[:, STAMPED_BYTES_AT:PRODUCER_BYTES_AT]) != columns.words[:, Word.BROKER_CRC]
     return marks
-
-
-def tag_hashes(data: npt.NDArray[np.uint8], tags: StringLists) -> npt.NDArray[np.uint32]:
-    """The tag hash of every record: ``record.hash_tags`` for a column of tags."""
-    counts = tags.counts
-    expected = np.where(counts > 1, np.uint32(SEVERAL_TAGS), np.uint32(0))
-    single = np.flatnonzero(counts == 1)
-    hashes = crc32c_of_strings(data, *tags.strings.chosen(tags.offsets[single]))
-    hashes[(hashes == 0) | (hashes == SEVERAL_TAGS)] = 1
-    expected[single] = hashes
-    return expected
 
 
 class _Check:

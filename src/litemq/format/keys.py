@@ -1,4 +1,4 @@
-"""The hashes under which messages are found: of ``topic#key`` for each key, and of ``topic#message_id``.
+"""The hashes under which messages are found: of ``topic#key`` for each key, of ``topic#message_id``, and of tags.
 
 The hash is crc32c, so that one message and a column of them are hashed alike. It only narrows the search: the record decides.
 """
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from litemq.format import native
 from litemq.format.columns import RecordColumns
 from litemq.format.crc import crc32c, crc32c_of_strings
-from litemq.format.string_lists import Strings, all_alike
+from litemq.format.record import SEVERAL_TAGS
+from litemq.format.string_lists import StringLists, Strings, all_alike
 
-__all__ = ["KeyHashes", "hash_key", "hash_keys"]
+__all__ = ["KeyHashes", "hash_key", "hash_keys", "tag_hashes"]
 
 
 def hash_key(topic: str, key: str) -> int:
@@ -62,3 +63,14 @@ def hash_keys(columns: RecordColumns) -> KeyHashes:
 def _prefix(view: memoryview, topics: Strings, number: int) -> bytes:
     begin = int(topics.positions[number])
     return bytes(view[begin : begin + int(topics.lengths[number])]) + b"#"
+
+
+def tag_hashes(data: npt.NDArray[np.uint8], tags: StringLists) -> npt.NDArray[np.uint32]:
+    """The tag hash of every record: ``record.hash_tags`` for a column of tags."""
+    counts = tags.counts
+    expected = np.where(counts > 1, np.uint32(SEVERAL_TAGS), np.uint32(0))
+    single = np.flatnonzero(counts == 1)
+    hashes = crc32c_of_strings(data, *tags.strings.chosen(tags.offsets[single]))
+    hashes[(hashes == 0) | (hashes == SEVERAL_TAGS)] = 1
+    expected[single] = hashes
+    return expected

@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 
 from litemq.client.addresses import parse_addresses
 from litemq.client.identity import new_suffix
-from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, NoRouteError, OverloadedError, RequestTimeoutError
+from litemq.errors import (
+    ConnectionLostError,
+    InvalidArgumentError,
+    LiteMQError,
+    NoRouteError,
+    OverloadedError,
+    RequestTimeoutError,
+    TopicNotFoundError,
+)
 from litemq.net.blocking import BlockingPeer
 from litemq.proto.wire_pb2 import (
     BrokersAnswer,
@@ -23,9 +31,10 @@ from litemq.proto.wire_pb2 import (
     TopicRequest,
     TopicsAnswer,
 )
+from litemq.spark.options import nearest
 from litemq.types import is_system_name
 
-__all__ = ["Links", "Patience", "QueueBounds", "TopicPlace"]
+__all__ = ["Links", "Patience", "QueueBounds", "TopicPlace", "check_topic"]
 
 _PATIENCE_S: Final = 30.0
 _ANSWERED_WITHIN_S: Final = 30.0
@@ -183,3 +192,13 @@ class Links:
             peer.close()
         self._peers.clear()
         self._names = None
+
+
+def check_topic(topic: str, places: Iterable[TopicPlace]) -> None:
+    """Raises where no broker has a topic."""
+    there = {place.topic for place in places}
+    if topic not in there:
+        raise TopicNotFoundError(
+            f"no broker has topic {topic!r}.{nearest(topic, there)} Create it with `litemq topic create {topic}`; "
+            f"there is {', '.join(sorted(there)[:20]) or 'none yet'}"
+        )

@@ -8,8 +8,9 @@ from pyspark.sql.types import StructType
 
 from litemq.errors import InvalidArgumentError
 from litemq.spark.options import nearest
+from litemq.spark.schema import MESSAGE_SCHEMA
 
-__all__ = ["asked_columns", "spark_schema"]
+__all__ = ["asked_columns", "columns_of", "spark_schema"]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -30,3 +31,8 @@ def asked_columns(asked: StructType, known: pa.Schema) -> pa.Schema:
     if not asked.fields:
         raise InvalidArgumentError("no columns: name at least one; without it there would be no rows to count")
     return to_arrow_schema(asked, timezone="UTC")
+
+
+def columns_of(schema: StructType) -> tuple[str, ...]:
+    """The columns that a query's schema names. Raises where one is not ours, or has another type."""
+    return tuple(asked_columns(schema, MESSAGE_SCHEMA).names)

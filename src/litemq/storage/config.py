@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from litemq.errors import InvalidArgumentError
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
-from litemq.storage.log.commitlog import check_segment_bytes
 
-__all__ = ["StoreConfig"]
+__all__ = ["StoreConfig", "check_segment_bytes"]
+
+_LEAST_SEGMENT: Final = 4096
+
+
+def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
+    """A segment holds at least one record of the largest size, and ends on a multiple of eight."""
+    least = max(_LEAST_SEGMENT, largest_record)
+    if not isinstance(segment_bytes, int) or segment_bytes % 8 or segment_bytes < least:
+        raise InvalidArgumentError(f"segment_bytes={segment_bytes!r}: choose a multiple of 8 of at least {least}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from litemq.broker.groups.coordinator import Groups, Place
 from litemq.broker.groups.queue_lag import queue_statistics
-from litemq.broker.reading.long_polls import range_of
+from litemq.broker.topics.queue_ranges import range_of
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.proto.wire_pb2 import GroupAnswer, GroupMember, GroupQueueState, GroupReset

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from litemq.broker.groups.coordinator import Groups, Place
 from litemq.broker.groups.membership import Member, Membership
-from litemq.broker.reading.long_polls import full_range_of
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.request_header import parse
+from litemq.broker.topics.queue_ranges import full_range_of
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     CommitRequest,

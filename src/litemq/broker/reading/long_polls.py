@@ -18,6 +18,7 @@ from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
 from litemq.broker.reading.visibility import visible_to
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.topics.queue_ranges import range_of
 from litemq.clock import Clock
 from litemq.errors import (
     CorruptStoreError,
@@ -30,11 +31,11 @@ from litemq.errors import (
 )
 from litemq.filters.filter import Filter, parse_filter
 from litemq.net.frame import Frame
-from litemq.proto.wire_pb2 import PullAnswer, PullRequest, QueueRange
+from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["Pulling", "full_range_of", "range_of"]
+__all__ = ["Pulling"]
 
 _RETRY_AFTER_MS: Final = 100
 _LOG = logging.getLogger(__name__)
@@ -291,17 +292,3 @@ class Pulling:
 
 def _scan_of(pull: _Pull, wanted: Filter) -> Scan:
     return Scan(pull.key, pull.offset, wanted, pull.max_messages, pull.max_bytes)
-
-
-def full_range_of(store: Store, key: QueueKey) -> QueueRange:
-    """The same, with where the topic's archive begins if that has what is gone here: for those who are told once, not with each pull."""
-    told, earliest = range_of(store, key), store.state.earliest(key)
-    if earliest < told.least:
-        told.archived_from = earliest
-    return told
-
-
-def range_of(store: Store, key: QueueKey) -> QueueRange:
-    """A queue's oldest offset, and the one that comes next."""
-    state = store.state
-    return QueueRange(queue_id=key.queue_id, least=state.least.get(key, 0), next=state.next.get(key, 0))

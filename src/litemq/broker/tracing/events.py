@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from litemq.broker.limits import TraceMode
 from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.types import Durability, Record
 
-__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "TraceMode", "decode_events", "encode_events", "in_order"]
+__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "decode_events", "encode_events", "in_order"]
 
 TRACE_TOPIC: Final = "LITEMQ_SYS_TRACE"
-TraceMode = Literal["off", "sampled", "all"]
 
 _MOST_EVENTS: Final = 256  # of one record
 

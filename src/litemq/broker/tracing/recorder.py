@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Final
 
-from litemq.broker.tracing.events import Sampling, TraceEvent, TraceMode, encode_events, in_order
+from litemq.broker.limits import TraceMode
+from litemq.broker.tracing.events import Sampling, TraceEvent, encode_events, in_order
 from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.format.dead_letters import DEAD_PREFIX, story_of

@@ -20,7 +20,7 @@ from litemq.cli.processes.worker_pool import EXIT_WORN, WorkerSettings
 from litemq.cli.rendering.exit_codes import exit_code
 from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.client.async_client import AsyncClient
-from litemq.client.extensions.plugins import Plugin
+from litemq.client.extensions.plugins import Plugin, PluginHost
 from litemq.client.sync.client import Client
 from litemq.errors import HandlerStuckError, InvalidArgumentError, LiteMQError
 from litemq.net.event_loop import run
@@ -112,11 +112,11 @@ class _Pulse(Plugin):
         self._stall_s = stall_s
         self._beating: asyncio.Task[None] | None = None
 
-    async def startup(self, client: AsyncClient) -> None:  # noqa: ARG002
+    async def startup(self, client: PluginHost) -> None:  # noqa: ARG002
         self._beating = asyncio.create_task(self._beat())
         self._line.sendall(json.dumps({"handlers": [each.name for each in self._subscriptions]}).encode() + b"\n")
 
-    async def shutdown(self, client: AsyncClient) -> None:  # noqa: ARG002
+    async def shutdown(self, client: PluginHost) -> None:  # noqa: ARG002
         if self._beating is not None:
             self._beating.cancel()
         faulthandler.cancel_dump_traceback_later()

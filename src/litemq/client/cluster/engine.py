@@ -21,7 +21,6 @@ from litemq.client.cluster.sending.producer import Producer
 from litemq.client.cluster.timers import ClusterTimers
 from litemq.client.cluster.transactions import ClusterTransactions
 from litemq.client.config import ClientConfig
-from litemq.client.consuming.group_member import Joining
 from litemq.client.engine.engine import (
     Assignment,
     BrokerFact,
@@ -34,7 +33,7 @@ from litemq.client.engine.engine import (
     TopicFact,
     WhyFact,
 )
-from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.groups import GroupDescription, GroupSummary, Joining, ResetPlan
 from litemq.client.engine.routes import BrokerPlace, Route
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.engine.topics import TopicChanges, TopicSettings

@@ -11,9 +11,10 @@ from typing import Final
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig, OffsetReset
 from litemq.client.consuming.feed import Feed
-from litemq.client.consuming.group_member import Following, GroupMember, Joining
+from litemq.client.consuming.group_member import Following, GroupMember
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.engine import Backend, CommittedOffset, QueueFact
+from litemq.client.engine.groups import Joining
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.identity import new_suffix
 from litemq.client.leases.leases import Leases

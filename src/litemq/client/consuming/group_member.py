@@ -12,23 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.engine import Assignment, Backend, QueueFact
+from litemq.client.engine.groups import Joining
 from litemq.errors import LiteMQError
 
-__all__ = ["Following", "GroupMember", "Joining"]
+__all__ = ["Following", "GroupMember"]
 
 _LOG = logging.getLogger(__name__)
 _BEATS: Final = 3  # heartbeats in the time of a session
-
-
-class Joining(NamedTuple):
-    """How one joins."""
-
-    topic: str
-    group: str
-    member: str
-    session_timeout_ms: int
-    strategy: str
-    zone: str
 
 
 class Following(NamedTuple):

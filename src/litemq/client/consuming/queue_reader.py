@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from litemq.client.consuming.ack_window import AckedOffsets
+from litemq.client.messages.detached import refuse_to_extend, refuse_to_settle
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.settling.ack_policy import Failure, Handling
@@ -127,10 +128,7 @@ class QueueReader:
 
     def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:  # noqa: ARG002
         """There is no lease here."""
-        raise UnsupportedFeatureError(
-            "this message was read from a queue, which stays with its reader: there is no lease to extend. "
-            "Use mq.receive(…) or mq.consumer(…, mode='lease') for leases"
-        )
+        refuse_to_extend()
 
     def keep(self, message: Message) -> None:
         """It stays by itself."""
@@ -140,7 +138,5 @@ class QueueReader:
 
     def _settling(self) -> AckedOffsets:
         if self.acks is None:
-            raise UnsupportedFeatureError(
-                "this message was read without a group, where there is nothing to settle. Use mq.consumer(topic, group_id=…), or mq.receive(…)"
-            )
+            refuse_to_settle()
         return self.acks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.dead_letters import DeadLetterFact
+from litemq.client.messages.detached import Detached
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
@@ -125,6 +125,6 @@ def whole_letter(
     """A dead letter with what died."""
     original = original_of(Record(letter.topic, letter.body, letter.message_id))
     stamped = original if original.stamp is not None else original._replace(stamp=Stamp())  # refused at once: it never had a place
-    reader = QueueReader(broker, 0, 0, serializers, max_body_bytes, settles=False)
+    reader = Detached(broker, serializers, max_body_bytes)
     message = Message(message_fields(stamped), reader)
     return DeadLetter(broker, topic, fact, (message, original.record.priority, story_of(letter.properties).stack))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from litemq.client.engine.archives import ArchiveBackend
 from litemq.client.engine.dead_letters import DeadLetterBackend
-from litemq.client.engine.groups import GroupDescription, GroupSummary, ResetPlan
+from litemq.client.engine.groups import GroupDescription, GroupSummary, Joining, ResetPlan
 from litemq.client.engine.jobs import JobBackend
 from litemq.client.engine.routes import Route
 from litemq.client.engine.selection import EVERYTHING, Selection
@@ -19,9 +19,6 @@ from litemq.client.messages.delivery_options import PLAIN, Terms
 from litemq.client.messages.message import SendReceipt
 from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.types import BodyCodec, Durability
-
-if TYPE_CHECKING:
-    from litemq.client.consuming.group_member import Joining
 
 __all__ = [
     "Assignment",

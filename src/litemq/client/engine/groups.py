@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["GroupDescription", "GroupQueue", "GroupSummary", "MemberFact", "ResetFact", "ResetPlan", "ResetStep"]
+__all__ = ["GroupDescription", "GroupQueue", "GroupSummary", "Joining", "MemberFact", "ResetFact", "ResetPlan", "ResetStep"]
 
 
 class GroupSummary(NamedTuple):
@@ -98,3 +98,14 @@ class ResetPlan(NamedTuple):
     def messages(self) -> int:
         """How many come again (above 0), or are left out (below 0); a group that had not begun counts from where it is set to."""
         return sum(step.before - step.after for step in self.steps if min(step.before, step.after) >= 0)
+
+
+class Joining(NamedTuple):
+    """How one joins."""
+
+    topic: str
+    group: str
+    member: str
+    session_timeout_ms: int
+    strategy: str
+    zone: str

@@ -6,19 +6,40 @@ import asyncio
 import logging
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from litemq.client.config import ClientConfig
 from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
 
-if TYPE_CHECKING:
-    from litemq.client.async_client import AsyncClient
-
-__all__ = ["Plugin", "Plugins"]
+__all__ = ["Plugin", "PluginHost", "Plugins"]
 
 _LOG = logging.getLogger(__name__)
 _GROUP: Final = "litemq.plugins"
 # For what a plug-in does when a client opens or closes.
 _PATIENCE_S: Final = 5.0
+
+
+class PluginHost(Protocol):
+    """The part of a client that a plug-in may use. Both hooks get the client itself; ``AsyncClient`` is a ``PluginHost``."""
+
+    @property
+    def url(self) -> str:
+        """The URL that the client was made with."""
+        ...
+
+    @property
+    def config(self) -> ClientConfig:
+        """All settings of the client."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client is connected: true in both hooks."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything that was sent has its outcome."""
+        ...
 
 
 class Plugin:
@@ -27,10 +48,10 @@ class Plugin:
     The hooks that are no coroutines are called on the client's event loop, between two messages: let them be quick.
     """
 
-    async def startup(self, client: AsyncClient) -> None:
+    async def startup(self, client: PluginHost) -> None:
         """The client has opened."""
 
-    async def shutdown(self, client: AsyncClient) -> None:
+    async def shutdown(self, client: PluginHost) -> None:
         """The client is about to close."""
 
     def produced(self, topic: str, message: OutgoingMessage, receipt: SendReceipt) -> None:
@@ -72,11 +93,11 @@ class Plugins:
             else:
                 self.add(made)
 
-    async def startup(self, client: AsyncClient) -> None:
+    async def startup(self, client: PluginHost) -> None:
         for plugin in self._plugins:
             await self._wait_for(plugin, "startup", client)
 
-    async def shutdown(self, client: AsyncClient) -> None:
+    async def shutdown(self, client: PluginHost) -> None:
         for plugin in reversed(self._plugins):
             await self._wait_for(plugin, "shutdown", client)
 
@@ -92,7 +113,7 @@ class Plugins:
         for plugin in self._plugins:
             self._tell(plugin, "failed", plugin.failed, message, error)
 
-    async def _wait_for(self, plugin: Plugin, hook: str, client: AsyncClient) -> None:
+    async def _wait_for(self, plugin: Plugin, hook: str, client: PluginHost) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await getattr(plugin, hook)(client)

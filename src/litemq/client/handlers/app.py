@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
+from litemq.client.config import ClientConfig
 from litemq.client.consuming.consumer import Consumer
 from litemq.client.engine.job_options import CatchUpRule, OverlapRule
 from litemq.client.extensions.middleware import Middleware
@@ -15,26 +14,30 @@ from litemq.client.extensions.plugins import Plugin, Plugins
 from litemq.client.handlers.periodic import PeriodicCall, default_job_id
 from litemq.client.handlers.signals import on_signals
 from litemq.client.handlers.subscription import HandlerOptions, Subscription, new_subscription
-from litemq.client.handlers.tasks import AsyncTask, NotACallError, Task, default_topic, task_handler
+from litemq.client.handlers.tasks import AsyncTask, NotACallError, Sender, default_topic, task_handler
 from litemq.client.handlers.worker import Worker
+from litemq.client.jobs.jobs import Jobs
 from litemq.client.messages.message import Message
-from litemq.client.sync.loop_thread import LoopThread
 from litemq.errors import InvalidArgumentError
 
-if TYPE_CHECKING:
-    from litemq.client.async_client import AsyncClient
-    from litemq.client.sync.client import SyncMessage
-
-__all__ = ["AsyncApp", "SyncApp"]
+__all__ = ["AsyncApp"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 HandlerT = TypeVar("HandlerT", bound=Callable[[Message], object])
 BatchHandlerT = TypeVar("BatchHandlerT", bound=Callable[[list[Message]], object])
-SyncHandlerT = TypeVar("SyncHandlerT", bound="Callable[[SyncMessage], object]")
-SyncBatchHandlerT = TypeVar("SyncBatchHandlerT", bound="Callable[[list[SyncMessage]], object]")
 
 _WORKERS = "workers"  # the group of those who make the calls of tasks
+
+
+class _Host(Protocol):
+    """The client that an app is part of."""
+
+    config: ClientConfig
+    send: Sender
+
+    @property
+    def jobs(self) -> Jobs: ...
 
 
 class AsyncApp:
@@ -47,8 +50,8 @@ class AsyncApp:
         self._periodic: list[PeriodicCall] = []
 
     @property
-    def _client(self) -> AsyncClient:
-        return cast("AsyncClient", self)
+    def _client(self) -> _Host:
+        return cast("_Host", self)
 
     def _see_sending(self) -> None:
         """Find out whether anybody wants to see what is sent."""
@@ -195,139 +198,12 @@ class AsyncApp:
             await worker.run()
 
 
-class SyncApp:
-    """The same part of ``Client``. Handlers run on threads, and may call the client."""
-
-    _wrapped: AsyncClient
-    _thread: LoopThread
-
-    def _wrap(self, message: Message) -> SyncMessage:
-        raise NotImplementedError
-
-    @overload
-    def subscriber(self, topic: str, *, group_id: str, **options: Unpack[HandlerOptions]) -> Callable[[SyncHandlerT], SyncHandlerT]: ...
-
-    @overload
-    def subscriber(
-        self, topic: str, *, group_id: str, batch: int, batch_wait: float | timedelta = ..., **options: Unpack[HandlerOptions]
-    ) -> Callable[[SyncBatchHandlerT], SyncBatchHandlerT]: ...
-
-    def subscriber(
-        self,
-        topic: str,
-        *,
-        group_id: str,
-        batch: int | None = None,
-        batch_wait: float | timedelta = 0.0,
-        **options: Unpack[HandlerOptions],
-    ) -> Callable[[Any], Any]:
-        """``@mq.subscriber("orders", group_id="billing")``: the function is called with each message once ``run`` is called.
-
-        With ``batch=100`` it is called with a list of up to so many; ``batch_wait`` is how long the first may wait for the others.
-        """
-        more: Any = {} if batch is None else {"batch": batch, "batch_wait": batch_wait}
-        subscribe = self._wrapped.subscriber(topic, group_id=group_id, **more, **options)
-
-        def wrap(handler: Callable[[Any], object]) -> Callable[[Any], object]:
-            _refuse_coroutine(handler)
-
-            @functools.wraps(handler)
-            def call(given: Any) -> object:
-                return handler([self._wrap(each) for each in given] if isinstance(given, list) else self._wrap(given))
-
-            subscribe(call)
-            return handler
-
-        return wrap
-
-    @overload
-    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
-
-    @overload
-    def task(
-        self, function: None = None, /, *, topic: str = ..., group_id: str = ..., **options: Unpack[HandlerOptions]
-    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
-
-    def task(
-        self, function: Callable[..., Any] | None = None, /, *, topic: str = "", group_id: str = _WORKERS, **options: Unpack[HandlerOptions]
-    ) -> Any:
-        """``@mq.task(max_retries=5)``: ``f.send(…)`` has a worker call the function, ``f(…)`` calls it here.
-
-        Each task has a topic of its own, ``tasks-module.function`` unless another one is named.
-        """
-        declare = self._wrapped.task(topic=topic, group_id=group_id, **options)
-
-        def wrap(function: Callable[..., Any]) -> Task[..., Any]:
-            _refuse_coroutine(function)
-            return Task(declare(function), self._thread)
-
-        return wrap if function is None else wrap(function)
-
-    def periodic(
-        self,
-        *,
-        cron: str = "",
-        every: float | timedelta | None = None,
-        timezone: str = "",
-        job_id: str = "",
-        overlap: OverlapRule = "allow",
-        catch_up: CatchUpRule = "one",
-        catch_up_window: float | timedelta = 86_400,
-        topic: str = "",
-        group_id: str = _WORKERS,
-        **options: Unpack[HandlerOptions],
-    ) -> Callable[[Callable[[], R]], Task[[], R]]:
-        """``@mq.periodic(cron="0 */5 * * * *", timezone="Asia/Shanghai")``: a worker calls the function at these times, once each.
-
-        It is a task like those of ``@mq.task``, and a job sends its calls, which ``run`` creates, or changes to what is said here.
-        """
-        when: Any = {"cron": cron, "every": every, "timezone": timezone, "job_id": job_id}
-        rules: Any = {"overlap": overlap, "catch_up": catch_up, "catch_up_window": catch_up_window}
-        declare = self._wrapped.periodic(**when, **rules, topic=topic, group_id=group_id, **options)
-
-        def wrap(function: Callable[[], R]) -> Task[[], R]:
-            _refuse_coroutine(function)
-            return Task(declare(function), self._thread)
-
-        return wrap
-
-    def add_middleware(self, middleware: Middleware) -> None:
-        """Put another layer around what is sent and handled, inside of those that are there."""
-        self._wrapped.add_middleware(middleware)
-
-    def add_plugin(self, plugin: Plugin) -> None:
-        """Tell a plug-in what happens. Those of installed packages are found by themselves."""
-        self._wrapped.add_plugin(plugin)
-
-    @property
-    def subscriptions(self) -> tuple[Subscription, ...]:
-        """The handlers that were declared, those of tasks among them."""
-        return self._wrapped.subscriptions
-
-    def run(self, *, concurrency: int | None = None, shutdown_timeout: float | None = None, recycle_after: int | None = None) -> None:
-        """Call the handlers until SIGINT or SIGTERM comes.
-
-        The first signal lets those that run finish within ``shutdown_timeout``, and gives back what is left; the second ends it at once.
-        ``concurrency`` is for handlers that were declared without. After ``recycle_after`` calls that overran their time limit and could
-        not be stopped, it ends with ``HandlerStuckError``: the process should be replaced, as ``litemq worker`` does.
-        """
-        worker = self._wrapped._worker(concurrency, shutdown_timeout, recycle_after)  # noqa: SLF001 (the other half of this client)
-        with on_signals(lambda: self._thread.soon(worker.stop)):
-            self._thread.run(worker.run())
-
-
 def _check_new(there: Sequence[Subscription], topic: str, group_id: str) -> None:
     for each in there:
         if (each.topic, each.group_id) == (topic, group_id):
             raise InvalidArgumentError(
                 f"{each.name} handles this topic for group {group_id!r} already: choose another group, or another topic"
             )
-
-
-def _refuse_coroutine(function: Callable[..., Any]) -> None:
-    """It would run on the client's own loop, where the synchronous client cannot be called."""
-    if inspect.iscoroutinefunction(function):
-        raise InvalidArgumentError(f"{function.__name__}() is a coroutine: declare it on a litemq.AsyncClient, or write it without async")
 
 
 def _nothing(_: object) -> None:

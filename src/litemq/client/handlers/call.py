@@ -48,7 +48,7 @@ class HandlerCalls:
         """Wait until the handler has returned. Raises what it raises, or that it took too long."""
         work = self._many(messages) if self._one is None else self._one(messages[0])
         loop = asyncio.get_running_loop()
-        limit = time_limit_of(messages, self._limit)
+        limit = time_limit_of([message.properties for message in messages], self._limit)
         task: asyncio.Task[None] = loop.create_task(_awaited(work), name=f"litemq: {self._name}")
         try:
             done, _ = await asyncio.wait({task}, timeout=limit)

@@ -12,10 +12,9 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar,
 
 from litemq.client.config import DurabilityName
 from litemq.client.messages.message import Message, SendReceipt
-from litemq.client.sync.loop_thread import LoopThread
 from litemq.errors import InvalidArgumentError, SerializationError
 
-__all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "Task", "default_topic", "task_handler"]
+__all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "default_topic", "task_handler"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,32 +64,6 @@ class AsyncTask(Generic[P, R]):
     def options(self, **options: Unpack[SendOptions]) -> AsyncTask[P, R]:
         """The same task, sent in another way: ``await f.options(delay=60).send(…)``."""
         return AsyncTask(self.function, self.topic, self._send, {**self._options, **options})
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.function.__name__} of {self.topic}>"
-
-
-class Task(Generic[P, R]):
-    """A function of ``@mq.task``. ``f.send(…)`` takes what the function takes, and type checkers see to it."""
-
-    def __init__(self, wrapped: AsyncTask[P, R], thread: LoopThread) -> None:
-        functools.update_wrapper(self, wrapped.function)
-        self.function = wrapped.function
-        self.topic = wrapped.topic
-        self._wrapped = wrapped
-        self._thread = thread
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here; nothing is sent."""
-        return self.function(*args, **kwargs)
-
-    def send(self, *args: P.args, **kwargs: P.kwargs) -> SendReceipt:
-        """Have a worker call the function, once at least."""
-        return self._thread.run(self._wrapped.send(*args, **kwargs))
-
-    def options(self, **options: Unpack[SendOptions]) -> Task[P, R]:
-        """The same task, sent in another way: ``f.options(delay=60).send(…)``."""
-        return Task(self._wrapped.options(**options), self._thread)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.function.__name__} of {self.topic}>"

@@ -282,7 +282,9 @@ class Message:
         Its lease is renewed until then. Errors go on, but for ``Retry``.
         """
         handling = self._source.handling
-        return _Processing(self, self._source, Handling(ack_policy or handling.ack_policy, retry or retry_of(self, handling.retry)))
+        return _Processing(
+            self, self._source, Handling(ack_policy or handling.ack_policy, retry or retry_of(self.properties, handling.retry))
+        )
 
 
 class _Processing(AbstractAsyncContextManager[Message]):

@@ -1,7 +1,7 @@
 """The synchronous client: the same methods as ``AsyncClient``, over an event loop on its own thread.
 
-Entry point: ``Client``. ``tools/async_to_sync.py`` generates ``client.py`` from the asynchronous client; a
-test compares the two. ``LoopThread`` is written by hand.
+Entry point: ``Client``. ``tools/async_to_sync.py`` generates it and its parts from the asynchronous client,
+and a test compares them. ``app.py``, ``tasks.py`` and ``loop_thread.py`` are written by hand.
 
 Invariants: batching, heartbeats and lease renewal go on while the program does other work. After a fork the
 client reopens or raises, and never shares a socket.

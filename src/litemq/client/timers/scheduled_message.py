@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.timers import ScheduledState, TimerFact
+from litemq.client.messages.detached import Detached
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
@@ -84,7 +84,7 @@ def whole_message(
 ) -> ScheduledMessage:
     """A delayed message with what was sent."""
     (fields,) = decode_messages(record)
-    return ScheduledMessage(broker, topic, fact, Message(fields, QueueReader(broker, 0, 0, serializers, max_body_bytes, settles=False)))
+    return ScheduledMessage(broker, topic, fact, Message(fields, Detached(broker, serializers, max_body_bytes)))
 
 
 def _time(milliseconds: int) -> datetime:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from litemq.client.config import ClientConfig
-from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.transactions import TransactionBackend, TransactionFact, TransactionState
+from litemq.client.messages.detached import Detached
 from litemq.client.messages.message import Message
 from litemq.client.messages.serializers import Serializers
 from litemq.client.times import seconds
@@ -69,7 +69,7 @@ class Transactions:
     async def messages(self, transaction_id: str) -> list[Message]:
         """The messages of a transaction that is not decided, as far as they fit into one answer."""
         fact, records = await self._backend.describe(check_transaction(transaction_id))
-        reader = QueueReader(fact.broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)
+        reader = Detached(fact.broker, self._serializers, self._config.max_body_bytes)
         return [Message(fields, reader) for fields in decode_messages(b"".join(records))]
 
     async def commit(self, transaction_id: str) -> None:

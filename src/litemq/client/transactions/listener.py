@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
-from litemq.client.consuming.queue_reader import QueueReader
 from litemq.client.engine.transactions import TransactionBackend, TransactionFact, TransactionState
+from litemq.client.messages.detached import Detached
 from litemq.client.messages.message import Message, OutgoingMessage
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import LiteMQError
@@ -139,7 +139,7 @@ class Answering:
         self._room.release()
 
     async def _check(self, fact: TransactionFact, records: list[bytes]) -> None:
-        reader = QueueReader(fact.broker, 0, 0, self._serializers, self._config.max_body_bytes, settles=False)
+        reader = Detached(fact.broker, self._serializers, self._config.max_body_bytes)
         messages = tuple(Message(fields, reader) for fields in decode_messages(b"".join(records)))
         transaction = CheckedTransaction(fact.transaction_id, fact.group_id, fact.topics, messages, fact.stored_at, fact.checks)
         try:

@@ -13,9 +13,9 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.check import tag_hashes
 from litemq.format.columns import HEADER, PARTS, TAGS_AT, RecordColumns
 from litemq.format.crc import crc32c_of_records
+from litemq.format.keys import tag_hashes
 from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, Buffer
 from litemq.format.string_lists import StringLists, Strings
 from litemq.format.v1.columns import RecordColumnsV1

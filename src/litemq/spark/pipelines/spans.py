@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from litemq.spark.fetch import QueueSpan, links_to
 from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.read.options import parse_read_options
+from litemq.spark.read.partitions import SpansPartition
 from litemq.spark.read.planning import Offsets, chosen_places, spans_between
 from litemq.spark.read.stream import StreamReader
-from litemq.spark.source import SpansPartition
 
 __all__ = ["SpansSource", "check_topics", "read_spans", "spans_stream"]
 

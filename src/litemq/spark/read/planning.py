@@ -10,10 +10,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from litemq.errors import CheckpointMismatchError, DataLossError, InvalidArgumentError, TopicNotFoundError
-from litemq.spark.brokers import QueueBounds, TopicPlace
+from litemq.errors import CheckpointMismatchError, DataLossError, InvalidArgumentError
+from litemq.spark.brokers import QueueBounds, TopicPlace, check_topic
 from litemq.spark.fetch import QueueSpan
-from litemq.spark.options import nearest
 from litemq.spark.read.options import EARLIEST, LATEST, OfQueues, ReadOptions, Start
 from litemq.types import is_system_name
 
@@ -21,7 +20,6 @@ __all__ = [
     "Offsets",
     "admitted",
     "bounded",
-    "check_topic",
     "chosen_places",
     "chosen_queues",
     "edge",
@@ -85,16 +83,6 @@ def chosen_places(options: ReadOptions, places: Sequence[TopicPlace]) -> list[To
                 raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
             check_topic(topic, places)
     return [place for place in places if place.topic in wanted]
-
-
-def check_topic(topic: str, places: Iterable[TopicPlace]) -> None:
-    """Raises where no broker has a topic."""
-    there = {place.topic for place in places}
-    if topic not in there:
-        raise TopicNotFoundError(
-            f"no broker has topic {topic!r}.{nearest(topic, there)} Create it with `litemq topic create {topic}`; "
-            f"there is {', '.join(sorted(there)[:20]) or 'none yet'}"
-        )
 
 
 def chosen_queues(options: ReadOptions, queues: Sequence[QueueBounds]) -> list[QueueBounds]:

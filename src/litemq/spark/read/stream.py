@@ -17,6 +17,7 @@ from litemq.spark.brokers import QueueBounds
 from litemq.spark.fetch import BrokerLinks, links_to
 from litemq.spark.read.group_offsets import GroupOffsets
 from litemq.spark.read.options import ReadOptions
+from litemq.spark.read.partitions import SpansPartition
 from litemq.spark.read.planning import (
     Offsets,
     admitted,
@@ -31,7 +32,6 @@ from litemq.spark.read.planning import (
 )
 from litemq.spark.read.rows import RowsWanted, rows_of
 from litemq.spark.read.sampling import RowSizes
-from litemq.spark.source import SpansPartition
 
 __all__ = ["StreamReader"]
 

@@ -20,9 +20,8 @@ from pyspark.sql.types import StructType
 
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.proto.wire_pb2 import Attempt, Winner
-from litemq.spark.brokers import Links
+from litemq.spark.brokers import Links, check_topic
 from litemq.spark.fetch import links_to
-from litemq.spark.read.planning import check_topic
 from litemq.spark.write.commit import abort, commit, decided_plans
 from litemq.spark.write.options import WriteOptions, check_columns
 

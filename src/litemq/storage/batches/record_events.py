@@ -18,7 +18,8 @@ from litemq.format.string_lists import Strings, all_alike
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
 from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
-from litemq.storage.state.machine_parts import PlacedEvent, PlacedRecord
+from litemq.storage.state.machine_parts import PlacedEvent
+from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.types import RecordKind
 

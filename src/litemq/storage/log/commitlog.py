@@ -21,20 +21,12 @@ from litemq.storage.files.disk import Disk
 from litemq.storage.log.reserve import SegmentReserve
 from litemq.storage.log.segment import Segment, remove_segments
 
-__all__ = ["HOT_BYTES", "CommitLog", "check_segment_bytes"]
+__all__ = ["HOT_BYTES", "CommitLog"]
 
 Longs = npt.NDArray[np.int64]
 
 _BLANK: Final = struct.Struct(">II")
-_LEAST_SEGMENT: Final = 4096
 HOT_BYTES: Final = 256 << 20
-
-
-def check_segment_bytes(segment_bytes: int, largest_record: int) -> None:
-    """A segment holds at least one record of the largest size, and ends on a multiple of eight."""
-    least = max(_LEAST_SEGMENT, largest_record)
-    if not isinstance(segment_bytes, int) or segment_bytes % 8 or segment_bytes < least:
-        raise InvalidArgumentError(f"segment_bytes={segment_bytes!r}: choose a multiple of 8 of at least {least}")
 
 
 class CommitLog:

@@ -1,7 +1,8 @@
 """What a broker knows besides its messages: a state machine over control records, and its rows in ``state.db``."""
 
 from litemq.storage.state.machine import State
-from litemq.storage.state.machine_parts import Delivery, PlacedRecord
+from litemq.storage.state.machine_parts import Delivery
+from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.topics import (
     CONTROL_TOPIC,
     CONTROL_TOPIC_ID,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue, Row
+from litemq.storage.state.part import Touch
 from litemq.storage.state.topics import QueueKey
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["Archive", "ArchivedQueue", "Archives"]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from litemq.proto.control_pb2 import Control, DeadRow, Row
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["DeadLetters"]
 

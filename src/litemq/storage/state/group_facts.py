@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from litemq.proto.control_pb2 import Control, Group, OffsetsReset, Row
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
+from litemq.storage.state.part import Touch
 
 __all__ = ["KEPT_RESETS", "GroupFacts"]
 

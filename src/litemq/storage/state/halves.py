@@ -12,17 +12,14 @@ the dead letters: for what is one message, decision and copy are one record. Wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from litemq.format.transactions import is_producers
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.half_rows import PAGE, add_runs, row_of, transaction_of
 from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalfMoved, HalfRun, HalvesCopied, Transaction
 from litemq.storage.state.outcomes import Outcome, Outcomes
+from litemq.storage.state.part import Touch
 from litemq.storage.state.topics import QueueKey
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["Halves", "sink_transaction"]
 

@@ -8,7 +8,7 @@ as log offsets are: nobody takes a tick for what became of another record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,8 @@ import numpy.typing as npt
 from litemq.proto.control_pb2 import Control, JobPut, JobRow, Row, TickPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.storage.state.job_table import JOB_COLUMNS, JobTable
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import Overlap, RecordKind
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["JOB_NUMBER_BITS", "Jobs", "TicksPlaced", "first_job_number", "is_job_number"]
 

@@ -6,9 +6,8 @@ of them and of nothing else: whoever applies the same records has the same parts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
-from typing import NamedTuple, Protocol, Self, cast
+from collections.abc import Collection, Iterator
+from typing import cast
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.archives import Archives
@@ -18,6 +17,7 @@ from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
 from litemq.storage.state.halves import Halves
 from litemq.storage.state.jobs import Jobs, TicksPlaced
 from litemq.storage.state.moved_timers import MovedTimers
+from litemq.storage.state.part import Part, PlacedPart, PlacedRecord, Touch
 from litemq.storage.state.progress import Progress
 from litemq.storage.state.sinks import Sinks
 from litemq.storage.state.timer_batches import TimerBatches
@@ -25,64 +25,10 @@ from litemq.storage.state.timers import PendingTotals, TimersBegun, TimersFired
 from litemq.storage.state.tries import Tries
 from litemq.types import RecordKind
 
-__all__ = ["Delivery", "Part", "PlacedEvent", "PlacedPart", "PlacedRecord", "Touch"]
-
-# What a change touched: the name of the part's row, and what tells it from others.
-Touch = tuple[object, ...]
-
-_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
-
-
-class PlacedRecord(NamedTuple):
-    """A record that the broker placed, as far as the parts want to know it.
-
-    Only a dead letter's properties and id come along, and the transaction only of one that waits and came from another record, or of a half that
-    died.
-    """
-
-    log_offset: int
-    kind: RecordKind
-    origin: int
-    topic_id: int
-    queue_id: int
-    queue_offset: int
-    consume_count: int
-    delay_time: int
-    size: int
-    store_timestamp: int
-    properties: Mapping[str, str] = _NO_PROPERTIES
-    transaction: str = ""
-    message_id: str = ""
-
+__all__ = ["Delivery", "PlacedEvent"]
 
 # What records that are no plain messages and no control records say: each for itself, or timers, halves and ticks many at a time.
 PlacedEvent = PlacedRecord | TimersBegun | TimersFired | HalfEvent | TicksPlaced
-
-
-class Part(Protocol):
-    """One part of the machine."""
-
-    def apply(self, control: Control) -> list[Touch]:
-        """Take in a change; returns which rows are different now."""
-
-    def row(self, touch: Touch) -> Row | None:
-        """The row that a touch names, as it is now; one that says that it is gone, where there is none any more; ``None``: not mine."""
-
-    def rows(self) -> Iterator[Row]:
-        """All of it, in one order whatever the order in which it came."""
-
-    def put(self, row: Row) -> bool:
-        """Take in a row of a snapshot, unless it is another part's."""
-
-    def copy(self) -> Self:
-        """As it is now, while this one goes on."""
-
-
-class PlacedPart(Part, Protocol):
-    """One that looks at records, too, and not only at changes."""
-
-    def place(self, record: PlacedRecord) -> list[Touch]:
-        """Take in a record; returns which rows are different now."""
 
 
 class Delivery:

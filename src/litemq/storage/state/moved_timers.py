@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.proto.control_pb2 import MovedTimer as MovedRow
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.timers import TimersFired, is_timer
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Moved", "MovedTimers"]
 

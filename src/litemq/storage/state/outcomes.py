@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from litemq.proto.control_pb2 import OutcomesRow, Row
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
+from litemq.storage.state.part import Touch
 
 __all__ = ["Outcome", "Outcomes"]
 

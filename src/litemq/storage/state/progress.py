@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from litemq.format.offset_runs import Run, RunSet, pack_runs, unpack_runs
 from litemq.proto.control_pb2 import Control, Grant, GroupOffset, LeaseRow, QueueLeases, Row
 from litemq.storage.state.leases import Lease, Leases
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Progress", "QueueProgress", "place_of"]
 

@@ -6,12 +6,9 @@ With the last decision stands its plan: what the driver was to say to other brok
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from litemq.proto.control_pb2 import Control, Row, SinkRow
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
+from litemq.storage.state.part import Touch
 
 __all__ = ["Sinks"]
 

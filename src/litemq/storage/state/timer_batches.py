@@ -6,13 +6,11 @@ Which timers are of a batch, their own records say; they are looked at when they
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import CancelledBatch, Control, Row
+from litemq.storage.state.part import Touch
 from litemq.types import MOST_DELAY_MS
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import Touch
 
 __all__ = ["TimerBatches"]
 

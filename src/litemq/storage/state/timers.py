@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from litemq.proto.control_pb2 import Control, Row, TimerTotals
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import RecordKind
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["PendingTotals", "TimersBegun", "TimersFired", "is_timer"]
 

@@ -7,13 +7,11 @@ kind 5 in the group's retry topic, or a dead letter of the group. One that reten
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from litemq.proto.control_pb2 import Control, Row, TryFailed, TryRow
+from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import RecordKind
-
-if TYPE_CHECKING:
-    from litemq.storage.state.machine_parts import PlacedRecord, Touch
 
 __all__ = ["Tries", "WaitingTry"]
 

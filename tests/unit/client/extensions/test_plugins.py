@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from litemq import AsyncClient, Message, OutgoingMessage, Plugin, SendReceipt
+from litemq import AsyncClient, Message, OutgoingMessage, Plugin, PluginHost, SendReceipt
 from litemq.client.extensions import plugins
 from support.waiting import eventually
 
@@ -18,10 +18,10 @@ class Watching(Plugin):
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    async def startup(self, client: AsyncClient) -> None:
+    async def startup(self, client: PluginHost) -> None:
         self.seen.append(("startup", client.is_open))
 
-    async def shutdown(self, client: AsyncClient) -> None:
+    async def shutdown(self, client: PluginHost) -> None:
         self.seen.append(("shutdown", client.is_open))
 
     def produced(self, topic: str, message: OutgoingMessage, receipt: SendReceipt) -> None:
@@ -33,10 +33,10 @@ class Watching(Plugin):
 
 
 class Broken(Plugin):
-    async def startup(self, client: AsyncClient) -> None:  # noqa: ARG002
+    async def startup(self, client: PluginHost) -> None:  # noqa: ARG002
         raise ValueError("startup")
 
-    async def shutdown(self, client: AsyncClient) -> None:  # noqa: ARG002
+    async def shutdown(self, client: PluginHost) -> None:  # noqa: ARG002
         await asyncio.sleep(60)
 
     def produced(self, topic: str, message: OutgoingMessage, receipt: SendReceipt) -> None:  # noqa: ARG002

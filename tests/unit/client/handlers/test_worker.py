@@ -18,7 +18,7 @@ from litemq.client.handlers import call as handler_call
 from litemq.client.handlers import runner
 from litemq.client.handlers.breaker import HandlerBreaker, HandlerState
 from litemq.client.handlers.subscription import HandlerOptions
-from litemq.client.sync.client import SyncMessage
+from litemq.client.sync.messages import SyncMessage
 from litemq.errors import HandlerStuckError, InvalidArgumentError
 from support.waiting import HANG_S, eventually
 

@@ -19,7 +19,7 @@ from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
 from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
 from litemq.storage.state.jobs import TicksPlaced
-from litemq.storage.state.machine_parts import PlacedRecord
+from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.timers import TimersBegun, TimersFired
 from litemq.storage.state.topics import ROLLBACK_TOPIC_ID
 from litemq.types import Record, RecordKind, Stamp

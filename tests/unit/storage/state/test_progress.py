@@ -20,7 +20,7 @@ from litemq.proto.control_pb2 import (
     TopicDeleted,
     TryFailed,
 )
-from litemq.storage.state.machine_parts import PlacedRecord
+from litemq.storage.state.part import PlacedRecord
 from litemq.storage.state.progress import Progress, place_of
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind

@@ -1,0 +1,65 @@
+"""Messages that are only inspected: from a list, a search or a check-back. They belong to no group and cannot be settled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+from litemq.client.messages.message import Message
+from litemq.client.messages.serializers import Serializers
+from litemq.client.settling.ack_policy import Failure, Handling
+from litemq.client.settling.settlements import Settlements
+from litemq.errors import LiteMQError, UnsupportedFeatureError
+from litemq.format.messages import MessageFields, decode_messages
+
+__all__ = ["Detached", "refuse_to_extend", "refuse_to_settle"]
+
+
+def refuse_to_settle() -> NoReturn:
+    """Raise the error of a message that was read without a group."""
+    raise UnsupportedFeatureError(
+        "this message was read without a group, where there is nothing to settle. Use mq.consumer(topic, group_id=…), or mq.receive(…)"
+    )
+
+
+def refuse_to_extend() -> NoReturn:
+    """Raise the error of a message that is not leased."""
+    raise UnsupportedFeatureError(
+        "this message was read from a queue, which stays with its reader: there is no lease to extend. "
+        "Use mq.receive(…) or mq.consumer(…, mode='lease') for leases"
+    )
+
+
+class Detached:
+    """The source of messages that are not delivered to a group: settling one raises ``UnsupportedFeatureError``."""
+
+    lost: Mapping[Message, LiteMQError] = MappingProxyType({})
+    handling = Handling()
+
+    def __init__(self, broker: str, serializers: Serializers, max_body_bytes: int) -> None:
+        self.broker = broker
+        self.serializers = serializers
+        self.max_body_bytes = max_body_bytes
+
+    def decode(self, records: bytes) -> list[Message]:
+        """Return the messages of stored ``records``."""
+        return [Message(fields, self, fields.consume_count + 1) for fields in decode_messages(records)]
+
+    def ack(self, message: Message, fields: MessageFields) -> Settlements | None:  # noqa: ARG002
+        refuse_to_settle()
+
+    def fail(self, message: Message, fields: MessageFields, failure: Failure) -> Settlements:  # noqa: ARG002
+        refuse_to_settle()
+
+    def release(self, message: Message, fields: MessageFields) -> bool:  # noqa: ARG002
+        return False
+
+    def extend(self, message: Message, fields: MessageFields, length_ms: int) -> Awaitable[None]:  # noqa: ARG002
+        refuse_to_extend()
+
+    def keep(self, message: Message) -> None:
+        """Do nothing: there is no lease to renew."""
+
+    def let_go(self, message: Message) -> None:
+        """Do nothing: there is no lease to return."""
