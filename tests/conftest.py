@@ -14,6 +14,10 @@ settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("deep", parent=settings.get_profile("default"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# A shell that starts the tests in the background makes them ignore SIGINT, and everything that they start, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # The hundreds of processes that tests start find their modules compiled, as an installed package has them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
