@@ -80,7 +80,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     async def _close(self) -> None:
         self.broker.close()
-        await asyncio.gather(*self.broker._answering._tasks, return_exceptions=True)
+        await asyncio.gather(*self.broker.context.answers._tasks, return_exceptions=True)
 
     # Stops ------------------------------------------------------------------------------------------------------------------------
 

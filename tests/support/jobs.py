@@ -7,7 +7,9 @@ from typing import Any
 
 from litemq.broker.jobs.changes import JobChanges, PutHow
 from litemq.broker.jobs.scheduler import Cron
-from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.clock import Clock
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record
@@ -25,7 +27,7 @@ from litemq.types import StoredRecord
 SMALL = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=50, index_entries=400, checkpoint_interval_ms=0)
 
 
-class JobBench:
+class JobBench(QueueListener):
     """A store, what sends its ticks, and what changes its jobs; made on the event loop."""
 
     def __init__(
@@ -35,10 +37,15 @@ class JobBench:
         self.store = MemoryStore(clock) if directory is None else DiskStore(directory, SMALL, clock, disk=disk, host="here")
         self.topic_id = self.store.create_topic("reports", 2).topic_id
         self.jobs = self.store.state.delivery.jobs
-        self.alarms = Alarms(clock)
+        context = BrokerContext.over(self.store, clock, BrokerLimits())
+        context.events.add(self)
+        self.alarms = context.alarms
         self.grown: list[QueueKey] = []
-        self.cron = Cron(self.store, clock, self.alarms, lambda keys, _end: self.grown.extend(keys))
+        self.cron = Cron(context)
         self.changes = JobChanges(self.store, clock, self.cron, max_jobs, max_bytes)
+
+    def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
+        self.grown += keys
 
     async def put(self, job_id: str = "j", how: PutHow = PutHow.CREATE, **fields: Any) -> JobOutcome:
         """Put one job."""

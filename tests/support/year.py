@@ -10,14 +10,14 @@ import asyncio
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import ClassVar, Final
 
-from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.lookup import TimerName, TimerState
@@ -89,7 +89,6 @@ class SimulatedYear:
         self._directory = directory
         self._count = timers
         self._loop = asyncio.new_event_loop()
-        self._lookups = ThreadPoolExecutor(1)
         self._clock = FakeClock()
         self._waiting: dict[str, Waiting] = {}
         self._cancelled: set[str] = set()
@@ -113,10 +112,11 @@ class SimulatedYear:
         self._settle()
 
     async def _start(self) -> None:
-        self._alarms = Alarms(self._time)
-        self._timers = Timers(self._store, self._time, self._alarms, lambda _keys, _end: None)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._changes = TimerChanges(self._store, self._lookups, lambda work: self._tasks.add(asyncio.ensure_future(work)))
+        context = BrokerContext.over(self._store, self._time, BrokerLimits())
+        self._alarms = context.alarms
+        self._timers = Timers(context)
+        self._answers = context.answers
+        self._changes = TimerChanges(self._store, context.answers)
 
     def _stop(self, end: Callable[[], None]) -> None:
         self._timers.close()
@@ -142,7 +142,7 @@ class SimulatedYear:
         """Leave nothing behind."""
         self._stop(self._store.abandon)
         self._loop.close()
-        self._lookups.shutdown()
+        self._answers.close()
 
     # A year -------------------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class SimulatedYear:
             self._sizes[name] = len(record)
             records.append(record)
         self._store.append(bytearray(b"".join(records)), self._topic_id, self._chance.randrange(_QUEUES), held_after=now)
-        self._timers.held()
+        self._timers.on_timer_added()
 
     def _choose(self) -> str | None:
         return self._chance.choice(list(self._waiting)) if self._waiting else None
@@ -221,7 +221,7 @@ class SimulatedYear:
             due = self._now + self._delay()
             self._change(name, lambda found, turn: turn.move(found[TimerName(_TOPIC, name)], due))
             self._waiting[name].due = due
-            self._timers.held()
+            self._timers.on_timer_added()
 
     def _change(self, name: str, decide: Callable[[Found, TimerTurn], None]) -> None:
         """As a request would."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from litemq import __version__
-from litemq.broker.broker import Broker
+from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerTime
 from litemq.clock import SystemClock
@@ -71,7 +71,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
             )
 
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
-        broker = Broker(store, clock, limits, announce=registration.announce, name=config.broker_name, zone=config.zone)
+        broker = Broker(store, clock, limits, announcer=registration, identity=BrokerIdentity(config.broker_name, config.zone))
         frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
         server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, gone=broker.gone)
         try:

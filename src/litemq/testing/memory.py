@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from litemq.broker.broker import Broker
+from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
 from litemq.client.cluster import ClusterEngine
 from litemq.client.config import ClientConfig
@@ -45,8 +45,8 @@ class MemoryCluster:
             self._store,
             clock,
             limits or BrokerLimits(auto_create_topics=True),
-            announce=self._announce,
-            name="memory",
+            announcer=self,
+            identity=BrokerIdentity("memory"),
             session_clock=SystemClock(),  # the hearts of members do beat
         )
         self._registering = LocalChannel("names", "broker", self._names)
@@ -54,7 +54,8 @@ class MemoryCluster:
         self._closed = False
         self._register().add_done_callback(lambda answer: answer.exception())  # before anybody's first request
 
-    async def _announce(self) -> None:
+    async def announce(self) -> None:
+        """Publish the broker's topics to the NameServer in this process."""
         await self._register()
 
     def _register(self) -> asyncio.Future[Answer]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
 from litemq.broker.dead_letters.destinations import Destinations
 from litemq.broker.dead_letters.reading import Damaged, Letter, Letters
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.throttle import Pace
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
 from litemq.format.check import are_of_topic, check_batch
 from litemq.format.dead_letters import DeadSelection
@@ -27,7 +26,7 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.proto.control_pb2 import Control, DeadLettersDropped
 from litemq.proto.wire_pb2 import RedriveAnswer
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
 __all__ = ["Redrive", "Redriving"]
@@ -89,14 +88,12 @@ class Redrive:
 class Redriving:
     """All redrives of a broker."""
 
-    def __init__(
-        self, store: Store, letters: Letters, clock: Clock, lookups: Executor, grown: Callable[[list[QueueKey], int], None]
-    ) -> None:
-        self._store = store
+    def __init__(self, context: BrokerContext, letters: Letters) -> None:
+        self._store = store = context.store
         self._letters = letters
-        self._clock = clock
-        self._lookups = lookups
-        self._grown = grown
+        self._clock = clock = context.clock
+        self._lookups = context.answers.lookups
+        self._events = context.events
         self._destinations = Destinations(store)
         self._numbers = count(clock.wall_ms())  # another one after a restart: nobody follows the wrong redrive
         self._redrives: dict[int, Redrive] = {}
@@ -219,7 +216,7 @@ class Redriving:
             return 0
         end = self._store.append_placed(placed).end
         redrive.done += len(placed)
-        self._grown(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
+        self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
         return end
 
     def _drop(self, redrive: Redrive, letters: list[Letter]) -> int:
@@ -257,7 +254,7 @@ class Redriving:
                 placed.append(Placed(records[start : start + size], topic_id, queue_id, RecordKind.MESSAGE, log_offset))
         if placed:
             end = self._store.append_placed(placed).end
-            self._grown(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
+            self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
             await self._store.confirmed(end)
         return [log_offset in going for log_offset in log_offsets]
 

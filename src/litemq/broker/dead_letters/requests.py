@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from litemq.broker.dead_letters.reading import Letter, Letters, selection_of
 from litemq.broker.dead_letters.redrive import Redrive, Redriving
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.errors import InvalidArgumentError, OverloadedError
 from litemq.format.dead_letters import DeadSelection
@@ -41,26 +41,20 @@ _STOPS_WITHIN: Final = 5.0  # seconds: what a batch may take
 class DeadLetterRequests:
     """The requests about dead letters; ``handlers`` are those of a broker."""
 
-    def __init__(
-        self,
-        letters: Letters,
-        redriving: Redriving,
-        limits: BrokerLimits,
-        answering: Answering,
-    ) -> None:
+    def __init__(self, context: BrokerContext, letters: Letters, redriving: Redriving) -> None:
         self._letters = letters
         self._redriving = redriving
-        self._limits = limits
-        self._answering = answering
+        self._limits = context.limits
+        self._answering = context.answers
         self._following = 0
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.LIST_DEAD_TOPICS: self._list_topics,
-            Opcode.LIST_DEAD_LETTERS: self._list,
-            Opcode.REDRIVE: self._redrive,
-            Opcode.REDRIVE_RECORDS: self._redrive_records,
-            Opcode.FOLLOW_REDRIVE: self._follow,
-            Opcode.CANCEL_REDRIVE: self._cancel,
-        }
+        self.handlers = (
+            Handler(Opcode.LIST_DEAD_TOPICS, Permission.LISTED, self._list_topics),
+            Handler(Opcode.LIST_DEAD_LETTERS, Permission.TOPIC_READ, self._list),
+            Handler(Opcode.REDRIVE, Permission.TOPIC_UPDATE, self._redrive),
+            Handler(Opcode.REDRIVE_RECORDS, Permission.TOPIC_UPDATE, self._redrive_records),
+            Handler(Opcode.FOLLOW_REDRIVE, Permission.TOPIC_GET, self._follow),
+            Handler(Opcode.CANCEL_REDRIVE, Permission.TOPIC_UPDATE, self._cancel),
+        )
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
         topics = [DeadTopic(topic=topic, letters=count) for topic, count in self._letters.topics().items()]

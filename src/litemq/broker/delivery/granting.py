@@ -64,14 +64,13 @@ class Granted:
 class Giving:
     """One wish while it is fulfilled."""
 
-    def __init__(self, store: Store, chunks: Chunks, group: str, topic: TopicFacts, wish: Wish, tick: Tick, burials: list[Burial]) -> None:
+    def __init__(self, store: Store, chunks: Chunks, topic: TopicFacts, wish: Wish, tick: Tick) -> None:
         self._store = store
         self._chunks = chunks
-        self._group = group
+        self._group = tick.group
         self._topic = topic
         self._wish = wish
         self._tick = tick
-        self._burials = burials
         self.granted = Granted()
 
     def take(self, stock: Stock, most: int) -> int | None:
@@ -205,7 +204,7 @@ class Giving:
     def _bury(self, chunk: Chunk, key: QueueKey, run: Run, tries: int, reason: DeadReason) -> None:
         topic_id = self._topic.topic_id
         for offset in range(*run):
-            self._burials.append(Burial(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
+            self._tick.burials.append(Burial(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
 
 
 def _runs_of(chosen: list[bool], first: int) -> list[Run]:

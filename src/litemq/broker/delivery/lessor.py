@@ -11,27 +11,25 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Final
 
-from litemq.broker.dead_letters.writing import Burial, letters_of
+from litemq.broker.dead_letters.writing import letters_of
 from litemq.broker.delivery.availability import Stock
 from litemq.broker.delivery.granting import Granted, Wish
 from litemq.broker.delivery.read_ahead import Chunks
+from litemq.broker.delivery.retry_scheduler import Retries
 from litemq.broker.delivery.settling import Settlement
 from litemq.broker.delivery.tick_record import Tick
 from litemq.broker.delivery.topic_availability import TopicStock
 from litemq.broker.delivery.waiting_requests import LeasedTopic, Turn, Want
-from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.caller import Caller
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, StorageError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseAnswer, LeaseRequest
 from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.state.leases import Lease
-from litemq.storage.store import Store
 from litemq.types import check_name
 
 __all__ = ["Leasing"]
@@ -46,20 +44,17 @@ def _new_token() -> int:
     return random.getrandbits(64) or 1
 
 
-class Leasing:
+class Leasing(QueueListener):
     """The leases of all groups, on the event loop that is running when it is made."""
 
-    def __init__(
-        self, store: Store, limits: BrokerLimits, clock: Clock, alarms: Alarms, wait_for_try: Callable[[int, str, int], None]
-    ) -> None:
-        """``wait_for_try`` is told the predecessor, the group and the time of what is to be tried again."""
-        self._store = store
-        self._limits = limits
-        self._clock = clock
-        self._alarms = alarms
-        self._wait_for_try = wait_for_try
+    def __init__(self, context: BrokerContext, retries: Retries) -> None:
+        self._store = context.store
+        self._limits = context.limits
+        self._clock = context.clock
+        self._alarms = context.alarms
+        self._retries = retries
         self._loop = asyncio.get_running_loop()
-        self._chunks = Chunks(store, self._was_read)
+        self._chunks = Chunks(context.store, self)
         self._topics: dict[tuple[str, int], LeasedTopic] = {}
         self._readers: dict[int, set[LeasedTopic]] = defaultdict(set)  # by topic
         self._turns: dict[str, Turn] = {}
@@ -165,20 +160,19 @@ class Leasing:
     def _decide(self, group: str, turn: Turn) -> None:
         now = self._clock.wall_ms()
         tick = Tick(group)
-        burials: list[Burial] = []
         for of_topic in turn.topics:
             for stock, lease in of_topic.stock.refresh(now):
                 self._watch(of_topic.stock, stock, lease)
         for of_topic, settlement in turn.settlements:
-            for stock, lease in settlement.decide(of_topic.stock, tick, burials, now):
+            for stock, lease in settlement.decide(of_topic.stock, tick, now):
                 self._watch(of_topic.stock, stock, lease)
-        granted = [each for of_topic in turn.topics for each in self._serve(of_topic, tick, burials, now)]
+        granted = [each for of_topic in turn.topics for each in self._serve(of_topic, tick, now)]
         if tick:
             self._store.append_control(tick.control())
-        if burials:
-            self._store.append_placed(letters_of(self._store, burials, now))
+        if tick.burials:
+            self._store.append_placed(letters_of(self._store, tick.burials, now))
         for failed in tick.failures:
-            self._wait_for_try(failed.predecessor, group, failed.due)
+            self._retries.wait(failed.predecessor, group, failed.due)
         for of_topic in turn.topics:
             of_topic.stock.recorded()
         for want, wish, given in granted:
@@ -188,7 +182,7 @@ class Leasing:
         for _, settlement in turn.settlements:
             settlement.answer(self._store)
 
-    def _serve(self, of_topic: LeasedTopic, tick: Tick, burials: list[Burial], now: int) -> list[tuple[Want, Wish, Granted]]:
+    def _serve(self, of_topic: LeasedTopic, tick: Tick, now: int) -> list[tuple[Want, Wish, Granted]]:
         """Give those who wait what there is, the first first."""
         stock = of_topic.stock
         served: list[tuple[Want, Wish, Granted]] = []
@@ -209,7 +203,7 @@ class Leasing:
             request = want.request
             # A millisecond more: the time of now was cut to a whole one, and no lease ends early.
             wish = Wish(room, want.max_bytes, request.max_retries, _new_token(), now + request.lease_ms + 1, now, want.wanted)
-            given = stock.grant(wish, tick, burials)
+            given = stock.grant(wish, tick)
             if given.counts or given.trouble is not None:
                 in_flight += len(given.counts)
                 served.append((want, wish, given))
@@ -282,15 +276,13 @@ class Leasing:
 
     # What happens meanwhile ---------------------------------------------------------------------------------------------------
 
-    def grown(self, keys: list[QueueKey], end: int) -> None:
-        """These queues have new messages, which may be read once ``end`` is confirmed."""
+    def on_append(self, keys: list[QueueKey], end: int) -> None:
         for topic_id in {key.topic_id for key in keys}:
             for of_topic in self._readers.get(topic_id, ()):
                 self._look_when_confirmed(of_topic, end)
 
-    def tried_again(self, group: str, topic_id: int, end: int) -> None:
-        """A group's retry queue of a topic has new messages, which may be read once ``end`` is confirmed."""
-        of_topic = self._topics.get((group, topic_id))
+    def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:
+        of_topic = self._topics.get((group, key.queue_id))  # a retry queue has the number of its topic
         if of_topic is not None:
             self._look_when_confirmed(of_topic, end)
 
@@ -298,7 +290,8 @@ class Leasing:
         if of_topic.waiting:
             self._store.when_confirmed(end, lambda failure: self._confirmed(of_topic, failure))
 
-    def _was_read(self, place: tuple[str, QueueKey]) -> None:
+    def on_read(self, place: tuple[str, QueueKey]) -> None:
+        """Records that were not in memory can be had now."""
         group, key = place
         for topic_id in key:  # its own, or that for which it is tried again
             of_topic = self._topics.get((group, topic_id))
@@ -319,8 +312,7 @@ class Leasing:
                 if of_topic is not None and of_topic.waiting:
                     self._turn(of_topic)
 
-    def changed(self, group: str) -> None:
-        """A group's offsets were set, or it is paused no longer: everything is looked at anew."""
+    def on_group_changed(self, group: str) -> None:
         for (name, _), of_topic in self._topics.items():
             if name == group:
                 of_topic.has_begun = False

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from litemq.format.scan import scan
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["Chunk", "Chunks"]
+__all__ = ["Chunk", "ChunkReader", "Chunks"]
 
 _AHEAD: Final = 256  # messages
 _AHEAD_BYTES: Final = 256 << 10
@@ -67,13 +66,20 @@ class Chunk:
         return expired if expired.any() else None
 
 
+class ChunkReader(Protocol):
+    """Asks for chunks, and is told of those that had to be read first."""
+
+    def on_read(self, place: Place) -> None:
+        """The chunk at ``place`` can be had now."""
+        ...
+
+
 class Chunks:
     """One for each group and queue that is read, while there is room."""
 
-    def __init__(self, store: Store, ready: Callable[[Place], None]) -> None:
-        """``ready`` is told when something that was not in memory can be had."""
+    def __init__(self, store: Store, reader: ChunkReader) -> None:
         self._store = store
-        self._ready = ready
+        self._reader = reader
         self._kept: OrderedDict[Place, Chunk] = OrderedDict()
         self._kept_bytes = 0
         self._failed: dict[Place, LiteMQError] = {}
@@ -109,7 +115,7 @@ class Chunks:
             self._failed[place] = error
         finally:
             del self._reading[place]
-        self._ready(place)
+        self._reader.on_read(place)
 
     def _keep(self, place: Place, chunk: Chunk) -> Chunk:
         self.forget(place)

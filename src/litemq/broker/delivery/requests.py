@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from litemq.broker.delivery.lessor import Leasing
 from litemq.broker.delivery.settling import Extension, Settled
 from litemq.broker.groups.coordinator import Groups
 from litemq.broker.groups.recent_consumers import ANY_QUEUE, Visitors
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import ExtendRequest, LeaseRequest, Opcode, SettleRequest
-from litemq.storage.state import TopicFacts
 
 __all__ = ["LeaseRequests"]
 
@@ -25,21 +24,18 @@ _KNOWN_HEADERS: Final = 1_000
 class LeaseRequests:
     """What they lead to."""
 
-    def __init__(
-        self, leasing: Leasing, groups: Groups, limits: BrokerLimits, topic: Callable[[str], TopicFacts], visitors: Visitors
-    ) -> None:
-        """``topic`` finds a topic by its name, or raises."""
+    def __init__(self, context: BrokerContext, leasing: Leasing, groups: Groups, visitors: Visitors) -> None:
         self._visitors = visitors
         self._leasing = leasing
         self._groups = groups
-        self._limits = limits
-        self._topic = topic
+        self._limits = context.limits
+        self._topics = context.topics
         self._parsed: dict[bytes, LeaseRequest] = {}  # whoever asks again and again says the same
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.LEASE: self._lease,
-            Opcode.SETTLE: self._settle,
-            Opcode.EXTEND: self._extend,
-        }
+        self.handlers = (
+            Handler(Opcode.LEASE, Permission.TOPIC_SUB, self._lease),
+            Handler(Opcode.SETTLE, Permission.TOPIC_SUB, self._settle),
+            Handler(Opcode.EXTEND, Permission.TOPIC_SUB, self._extend),
+        )
 
     def _lease(self, caller: Caller, frame: Frame) -> None:
         request = self._parsed.get(frame[3])
@@ -47,13 +43,13 @@ class LeaseRequests:
             if len(self._parsed) >= _KNOWN_HEADERS:
                 self._parsed.clear()
             request = self._parsed[frame[3]] = parse(LeaseRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         self._visitors.came(request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql)
         self._leasing.lease(caller, frame, request, topic)
 
     def _settle(self, caller: Caller, frame: Frame) -> None:
         request = parse(SettleRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         settled = Settled(caller, frame, request)
         for queue_id, is_retry in settled.assigned:
             key = self._groups.key_of(request.group, topic, queue_id, is_retry=is_retry)
@@ -65,4 +61,4 @@ class LeaseRequests:
         limits = self._limits
         if not limits.min_lease_ms <= request.lease_ms <= limits.max_lease_ms:
             raise InvalidArgumentError(f"lease_ms={request.lease_ms}: choose {limits.min_lease_ms} … {limits.max_lease_ms}")
-        self._leasing.settle(Extension(caller, frame, request), self._topic(request.topic))
+        self._leasing.settle(Extension(caller, frame, request), self._topics.find(request.topic))

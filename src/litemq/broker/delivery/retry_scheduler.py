@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
-from litemq.broker.runtime.alarms import Alarms
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import LiteMQError
 from litemq.storage.state import QueueKey
 from litemq.storage.state.tries import WaitingTry
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
 __all__ = ["Retries"]
@@ -28,12 +26,11 @@ Due = tuple[int, str, WaitingTry, bytes]
 class Retries:
     """Waits for everything that groups try again later; on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, clock: Clock, alarms: Alarms, placed: Callable[[str, QueueKey, int], None]) -> None:
-        """``placed`` is told the group, the queue and the log's end, when a try is in its queue."""
-        self._store = store
-        self._clock = clock
-        self._alarms = alarms
-        self._placed = placed
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
+        self._alarms = context.alarms
+        self._events = context.events
         self._reading: set[asyncio.Task[None]] = set()
         for predecessor, group, waiting in store.state.delivery.tries:
             self.wait(predecessor, group, waiting.due)
@@ -101,7 +98,7 @@ class Retries:
                 self.wait(predecessor, group, now + _AGAIN_MS)
             return
         for group, key in told:
-            self._placed(group, key, end)
+            self._events.on_retry_placed(group, key, end)
 
     def close(self) -> None:
         """Those that are due later are known to the log."""

@@ -72,7 +72,7 @@ class Settlement:
             except LiteMQError as error:
                 self.records[key, offset] = error
 
-    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
         """Do it; returns leases that end at another time now."""
         raise NotImplementedError
 
@@ -126,7 +126,7 @@ class Settled(Settlement):
                 raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {_MOST_DELAY_MS}")
         return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
 
-    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:
+    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
         for leased, of_queue, (begin, end) in self._leased(stock):
             if not leased.token:
                 continue  # the offset that is committed says so
@@ -137,10 +137,10 @@ class Settled(Settlement):
             if lost:
                 self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
         for failed in self._request.failed:
-            self._fail(stock, failed, tick, burials, now)
+            self._fail(stock, failed, tick, now)
         return []
 
-    def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, burials: list[Burial], now: int) -> None:
+    def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, now: int) -> None:
         key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
         record = self.records[key, offset]
         if isinstance(record, LiteMQError):
@@ -161,7 +161,7 @@ class Settled(Settlement):
             of_queue.settle_unleased(offset)
             count = max(1, failed.count)
         if failed.is_final or (count > failed.max_retries and not failed.is_untried):
-            burials.append(
+            tick.burials.append(
                 Burial(
                     record,
                     stock.topic_id,
@@ -219,7 +219,7 @@ class Extension(Settlement):
         self._unpack(stock, self._request.leases)
         return []
 
-    def decide(self, stock: TopicStock, tick: Tick, burials: list[Burial], now: int) -> Watched:  # noqa: ARG002
+    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
         watched: Watched = []
         lease_ms = self._request.lease_ms
         for leased, of_queue, (begin, end) in self._leased(stock):

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
-from litemq.broker.dead_letters.writing import Burial
 from litemq.broker.delivery.availability import Stock
 from litemq.broker.delivery.granting import Giving, Granted, Wish
 from litemq.broker.delivery.queue_rotation import QueueTurns
@@ -114,13 +113,13 @@ class TopicStock:
 
     # Giving out ---------------------------------------------------------------------------------------------------------------
 
-    def grant(self, wish: Wish, tick: Tick, burials: list[Burial]) -> Granted:
+    def grant(self, wish: Wish, tick: Tick) -> Granted:
         """Messages for somebody, as many as there are and are wished for: some that are tried again, then the queues in their turn."""
         topic = self.topic
         if topic != self._facts:
             self._facts = topic
             self._turns = QueueTurns(topic.queues, has_priorities=topic.has_priorities, weighted=topic.weighted_priorities)
-        giving = Giving(self._store, self._chunks, self.group, topic, wish, tick, burials)
+        giving = Giving(self._store, self._chunks, topic, wish, tick)
         granted = giving.granted
         retries = [stock for key, stock in self._stocks.items() if key.topic_id != self.topic_id]
         for stock in retries:

@@ -6,15 +6,14 @@ Records are looked up from a thread, since that may wait for the disk; what grou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from litemq.broker.explain.verdict import Burial, Delivery, Facts, Half
 from litemq.broker.groups.recent_consumers import RETRY_QUEUE, Visit, Visitors
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
 from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, decode_events, in_order
-from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.filters.filter import parse_filter
 from litemq.format.dead_letters import dead_topic, story_of
@@ -22,7 +21,6 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import encode_record
 from litemq.format.record_view import RecordView
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
-from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name
 
 __all__ = ["Gathered", "Gatherer"]
@@ -52,12 +50,11 @@ class Gathered(NamedTuple):
 class Gatherer:
     """Looks everything up, on one broker."""
 
-    def __init__(self, store: Store, clock: Clock, visitors: Visitors, lookups: Executor, is_paused: Callable[[str], bool]) -> None:
-        self._store = store
-        self._is_paused = is_paused
-        self._clock = clock
+    def __init__(self, context: BrokerContext, visitors: Visitors) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
         self._visitors = visitors
-        self._lookups = lookups
+        self._lookups = context.answers.lookups
         self._timers = TimerLookup(store)
 
     async def gather(self, topic: str, message_id: str, group: str) -> Gathered:
@@ -166,7 +163,7 @@ class Gatherer:
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             burial=self._burial(group, copies),
             half=half,
-            is_paused=self._is_paused(group),
+            is_paused=self._store.state.delivery.groups.is_paused(group),
             comes=len(came),
             filter=filter_,
             fits_filter=fits,

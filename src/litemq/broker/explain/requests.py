@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from litemq.broker.explain.evidence import Gathered, Gatherer
 from litemq.broker.explain.verdict import Facts, reason
+from litemq.broker.groups.recent_consumers import Visitors
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.tracing.events import TraceEvent
 from litemq.errors import InvalidArgumentError
@@ -26,10 +27,10 @@ _MOST_EVENTS: Final = 50
 class WhyRequests:
     """``handlers`` are those of a broker."""
 
-    def __init__(self, gatherer: Gatherer, answering: Answering) -> None:
-        self._gatherer = gatherer
-        self._answering = answering
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.WHY: self._why}
+    def __init__(self, context: BrokerContext, visitors: Visitors) -> None:
+        self._gatherer = Gatherer(context, visitors)
+        self._answering = context.answers
+        self.handlers = (Handler(Opcode.WHY, Permission.GROUP_GET, self._why),)
 
     def _why(self, caller: Caller, frame: Frame) -> None:
         request = parse(WhyRequest, frame[3])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from litemq.broker.groups.coordinator import Groups, Place
 from litemq.broker.groups.group_lag import GroupState
 from litemq.broker.groups.offset_resets import Step, plan, reset_record, to_undo, undo_steps
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.clock import Clock
 from litemq.errors import GroupBusyError, InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, Group, GroupChanged
@@ -28,7 +29,6 @@ from litemq.proto.wire_pb2 import (
     UndoRequest,
 )
 from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.store import Store
 from litemq.types import check_name
 
 __all__ = ["GroupAdmin"]
@@ -39,32 +39,23 @@ _MOST_ID: Final = 64
 class GroupAdmin:
     """The requests of those who look after groups; ``handlers`` are those of a broker."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        groups: Groups,
-        topic: Callable[[str], TopicFacts],
-        answering: Answering,
-        changed: Callable[[str], None],
-    ) -> None:
-        """``changed`` is told of each group whose offsets were set, or that goes on."""
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: BrokerContext, groups: Groups) -> None:
+        self._store = context.store
+        self._clock = context.clock
         self._groups = groups
-        self._topic = topic
-        self._answering = answering
-        self._changed = changed
-        self._state = GroupState(store, clock, groups)
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.DESCRIBE_GROUP: self._describe,
-            Opcode.LIST_GROUPS: self._list,
-            Opcode.PLAN_RESET: self._plan,
-            Opcode.RESET: self._reset,
-            Opcode.UNDO_RESET: self._undo,
-            Opcode.PAUSE_GROUP: self._pause,
-            Opcode.DELETE_GROUP: self._delete,
-        }
+        self._topics = context.topics
+        self._answering = context.answers
+        self._events = context.events
+        self._state = GroupState(context.store, context.clock, groups)
+        self.handlers = (
+            Handler(Opcode.DESCRIBE_GROUP, Permission.GROUP_GET, self._describe),
+            Handler(Opcode.LIST_GROUPS, Permission.LISTED, self._list),
+            Handler(Opcode.PLAN_RESET, Permission.GROUP_GET, self._plan),
+            Handler(Opcode.RESET, Permission.GROUP_UPDATE, self._reset),
+            Handler(Opcode.UNDO_RESET, Permission.GROUP_UPDATE, self._undo),
+            Handler(Opcode.PAUSE_GROUP, Permission.GROUP_UPDATE, self._pause),
+            Handler(Opcode.DELETE_GROUP, Permission.GROUP_DELETE, self._delete),
+        )
 
     # Looking ------------------------------------------------------------------------------------------------------------------
 
@@ -101,7 +92,7 @@ class GroupAdmin:
 
     def _plan(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         places = self._places(request.group, topic, request.queue_ids)
         members, in_flight = self._busy(request.group, topic)
 
@@ -113,7 +104,7 @@ class GroupAdmin:
 
     def _reset(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         reset_id = _checked_id(request.reset_id)
         planned = {offset.queue_id: offset.offset for offset in request.planned}
         if not planned:
@@ -126,7 +117,7 @@ class GroupAdmin:
 
     def _undo(self, caller: Caller, frame: Frame) -> None:
         request = parse(UndoRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         group = check_name(request.group, "group")
         former = self._store.state.delivery.groups.resets(group)
         again = next((reset.undoes for reset in former if reset.reset_id == request.undo_id), "")
@@ -165,7 +156,7 @@ class GroupAdmin:
             )
         appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
         self._groups.end_all(Place(group, topic.topic_id))  # what they say late is refused; what they read before is not continued
-        self._changed(group)
+        self._events.on_group_changed(group)
         answer_when_safe(self._store, caller, frame, appended.end, answer)
 
     def _places(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[tuple[QueueKey, int, int, int]]:
@@ -191,7 +182,7 @@ class GroupAdmin:
         if self._store.state.delivery.groups.is_paused(group) != request.paused:
             changed = GroupChanged(group=Group(group=group, paused=request.paused))
             end = self._store.append_control(Control(group_changed=changed)).end
-            self._changed(group)
+            self._events.on_group_changed(group)
         answer_when_safe(self._store, caller, frame, end)
 
     def _delete(self, caller: Caller, frame: Frame) -> None:
@@ -203,7 +194,7 @@ class GroupAdmin:
         if self._store.state.topic(f"%RETRY%{group}") is not None:
             self._store.delete_topic(f"%RETRY%{group}")
         appended = self._store.append_control(Control(group_changed=GroupChanged(group=Group(group=group, gone=True))))
-        self._changed(group)
+        self._events.on_group_changed(group)
         answer_when_safe(self._store, caller, frame, appended.end)
 
 

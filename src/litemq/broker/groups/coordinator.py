@@ -9,22 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from litemq.broker.groups.assignment import Strategy
 from litemq.broker.groups.membership import Changes, Member, Membership
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, NotGroupMemberError, OverloadedError
-from litemq.net.frame import Frame
+from litemq.errors import InvalidArgumentError, LiteMQError, NotGroupMemberError, OverloadedError
 from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.store import Appended, Store
+from litemq.storage.store import Appended
 from litemq.types import check_name
 
-__all__ = ["Groups", "Place"]
+__all__ = ["Groups", "Heartbeat", "Place"]
 
 _LATE_NS: Final = 200_000_000
 _RETRY_AFTER_MS: Final = 1_000
@@ -38,36 +38,64 @@ class Place(NamedTuple):
     topic_id: int
 
 
+class Heartbeat(Protocol):
+    """A member's heartbeat, which knows how to answer itself."""
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def member(self) -> str: ...
+
+    @property
+    def session(self) -> int: ...
+
+    @property
+    def version(self) -> int:
+        """The version of the assignment that the member knows."""
+        ...
+
+    @property
+    def wait_ms(self) -> int:
+        """How long the member waits for another version."""
+        ...
+
+    def answer(self) -> None:
+        """Answer with the member's assignment, if it is new."""
+        ...
+
+    def refuse(self, error: LiteMQError) -> None: ...
+
+
 class _Waiting:
     """A heartbeat that has not been answered yet."""
 
-    __slots__ = ("answer", "caller", "frame", "timer")
+    __slots__ = ("heartbeat", "timer")
 
-    def __init__(self, caller: Caller, frame: Frame, answer: Callable[[], None], timer: asyncio.TimerHandle) -> None:
-        self.caller = caller
-        self.frame = frame
-        self.answer = answer
+    def __init__(self, heartbeat: Heartbeat, timer: asyncio.TimerHandle) -> None:
+        self.heartbeat = heartbeat
         self.timer = timer
 
 
-class Groups:
+class Groups(QueueListener):
     """The members that are connected now, on the event loop that is running when it is made."""
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        fence: Callable[[QueueKey, int], None],
+        context: BrokerContext,
         *,
+        clock: Clock | None = None,
         broker: str = "",
         zone: str = "",
     ) -> None:
-        """``fence`` is told of each generation of a queue that counts no more."""
-        self._store = store
-        self._clock = clock
-        self._limits = limits
-        self._fence = fence
+        """``clock`` measures the silence of members, if it is another than the broker's."""
+        self._store = context.store
+        self._clock = clock = clock or context.clock
+        self._limits = context.limits
+        self._events = context.events
         self._broker = broker
         self._zone = zone
         self._loop = asyncio.get_running_loop()
@@ -75,7 +103,7 @@ class Groups:
         self._callers: dict[int, Caller] = {}  # of sessions
         self._of_caller: dict[Caller, dict[tuple[Place, str], int]] = defaultdict(dict)
         self._waiting: dict[int, _Waiting] = {}
-        self._new_number = count(clock.wall_ms() << 20).__next__  # no number of an earlier life comes again
+        self._numbers = count(clock.wall_ms() << 20)  # no number of an earlier life comes again
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._is_late = False
@@ -123,7 +151,7 @@ class Groups:
         place = Place(group, topic.topic_id)
         membership = self._places.get(place)
         if membership is None:
-            membership = Membership(self._queues(group, topic), self._new_number, broker=self._broker, zone=self._zone)
+            membership = Membership(self._queues(group, topic), self._numbers, broker=self._broker, zone=self._zone)
         there, of_caller = len(membership.members), len(self._of_caller.get(caller, ()))
         if name not in membership.members and (there >= limits.max_group_members or of_caller >= limits.max_memberships):
             raise OverloadedError(
@@ -145,19 +173,18 @@ class Groups:
         self._arm(membership.next_end_ns or now)
         return membership, member
 
-    def heartbeat(
-        self, caller: Caller, frame: Frame, place: Place, name: str, session: int, version: int, wait_ms: int, answer: Callable[[], None]
-    ) -> None:
+    def heartbeat(self, heartbeat: Heartbeat) -> None:
         """A member is there. It is answered when its assignment is another than the version that it knows, or when it has waited."""
-        _, member = self._member(caller, place, name, session)
+        session = heartbeat.session
+        _, member = self._member(heartbeat.caller, heartbeat.place, heartbeat.member, session)
         self._answer_waiting(session)
-        if member.version != version:
-            answer()
+        if member.version != heartbeat.version:
+            heartbeat.answer()
             return
         # A member that is silent while it waits would be taken for dead.
-        wait_s = min(wait_ms / 1000, member.timeout_ns / 3e9)
+        wait_s = min(heartbeat.wait_ms / 1000, member.timeout_ns / 3e9)
         timer = self._loop.call_later(wait_s, self._answer_waiting, session)
-        self._waiting[session] = _Waiting(caller, frame, answer, timer)
+        self._waiting[session] = _Waiting(heartbeat, timer)
 
     def release(self, caller: Caller, place: Place, name: str, session: int, generations: Iterable[int]) -> None:
         """A member gives up queues that it was asked for."""
@@ -241,8 +268,8 @@ class Groups:
             raise InvalidArgumentError(f"group {group!r} has no retry queue for {topic.name!r}")
         return key
 
-    def add_retry_queue(self, group: str, key: QueueKey) -> None:
-        """A group's retry queue of a topic has got its first message, or another one: somebody has to read it."""
+    def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:  # noqa: ARG002
+        # It may be the first message of this retry queue: a member has to own the queue.
         place = Place(group, key.queue_id)  # the queue has the topic's number
         membership = self._places.get(place)
         if membership is not None:
@@ -263,7 +290,7 @@ class Groups:
 
     def _tell(self, place: Place, membership: Membership, changes: Changes) -> None:
         for key, generation in changes.fenced:
-            self._fence(key, generation)
+            self._events.on_owner_lost(key, generation)
         for session in changes.ended:
             caller = self._callers.pop(session, None)
             if caller is not None:
@@ -273,7 +300,7 @@ class Groups:
             waiting = self._waiting.pop(session, None)
             if waiting is not None:
                 waiting.timer.cancel()
-                waiting.caller.refuse(waiting.frame, NotGroupMemberError("this member's session has ended: join again"))
+                waiting.heartbeat.refuse(NotGroupMemberError("this member's session has ended: join again"))
         if not membership.members:
             self._places.pop(place, None)
         for name in changes.members:
@@ -283,7 +310,7 @@ class Groups:
         waiting = self._waiting.pop(session, None)
         if waiting is not None:
             waiting.timer.cancel()
-            waiting.answer()
+            waiting.heartbeat.answer()
 
     # The time at which the next session ends ---------------------------------------------------------------------------------------
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from litemq.broker.groups.coordinator import Groups, Place
 from litemq.broker.groups.membership import Member, Membership
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.topics.queue_ranges import full_range_of
+from litemq.errors import LiteMQError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
     CommitRequest,
@@ -22,30 +23,49 @@ from litemq.proto.wire_pb2 import (
     ReleaseRequest,
 )
 from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.store import Store
 
 __all__ = ["GroupRequests"]
+
+
+class _Heartbeat:
+    """A heartbeat as it came: answered at once, or when the member's assignment changes."""
+
+    def __init__(self, requests: GroupRequests, caller: Caller, frame: Frame, request: GroupHeartbeat, topic: TopicFacts) -> None:
+        self._requests = requests
+        self._frame = frame
+        self.caller = caller
+        self.topic = topic
+        self.place = Place(request.group, topic.topic_id)
+        self.member = request.member or caller.client_id
+        self.session = request.session
+        self.version = request.version
+        self.wait_ms = request.wait_ms
+
+    def answer(self) -> None:
+        self.caller.answer(self._frame, self._requests.answer_heartbeat(self).SerializeToString())
+
+    def refuse(self, error: LiteMQError) -> None:
+        self.caller.refuse(self._frame, error)
 
 
 class GroupRequests:
     """The requests of group members; ``handlers`` are those of a broker."""
 
-    def __init__(self, store: Store, groups: Groups, topic: Callable[[str], TopicFacts]) -> None:
-        """``topic`` finds one by its name, and raises where there is none."""
-        self._store = store
+    def __init__(self, context: BrokerContext, groups: Groups) -> None:
+        self._store = context.store
         self._groups = groups
-        self._topic = topic
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.JOIN_GROUP: self._join,
-            Opcode.GROUP_HEARTBEAT: self._heartbeat,
-            Opcode.RELEASE_QUEUES: self._release,
-            Opcode.LEAVE_GROUP: self._leave,
-            Opcode.COMMIT_OFFSETS: self._commit,
-        }
+        self._topics = context.topics
+        self.handlers = (
+            Handler(Opcode.JOIN_GROUP, Permission.TOPIC_SUB, self._join),
+            Handler(Opcode.GROUP_HEARTBEAT, Permission.TOPIC_SUB, self._heartbeat),
+            Handler(Opcode.RELEASE_QUEUES, Permission.TOPIC_SUB, self._release),
+            Handler(Opcode.LEAVE_GROUP, Permission.TOPIC_SUB, self._leave),
+            Handler(Opcode.COMMIT_OFFSETS, Permission.TOPIC_SUB, self._commit),
+        )
 
     def _join(self, caller: Caller, frame: Frame) -> None:
         request = parse(JoinRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         held = [QueueKey(topic.topic_id, queue_id) for queue_id in request.held]
         retry = self._groups.retry_key(request.group, topic.topic_id) if request.held_retry else None
         membership, member = self._groups.join(
@@ -62,20 +82,15 @@ class GroupRequests:
 
     def _heartbeat(self, caller: Caller, frame: Frame) -> None:
         request = parse(GroupHeartbeat, frame[3])
-        topic = self._topic(request.topic)
-        place = Place(request.group, topic.topic_id)
-        name = request.member or caller.client_id
+        self._groups.heartbeat(_Heartbeat(self, caller, frame, request, self._topics.find(request.topic)))
 
-        def answer() -> None:
-            membership = self._groups.members(place)
-            member = None if membership is None else membership.members.get(name)
-            if membership is None or member is None or member.version == request.version:
-                answer = GroupAssignment(session=request.session, version=request.version, unchanged=True)
-            else:
-                answer = self._assignment(place.group, topic, membership, member)
-            caller.answer(frame, answer.SerializeToString())
-
-        self._groups.heartbeat(caller, frame, place, name, request.session, request.version, request.wait_ms, answer)
+    def answer_heartbeat(self, heartbeat: _Heartbeat) -> GroupAssignment:
+        """Return the member's assignment, or that it is unchanged."""
+        membership = self._groups.members(heartbeat.place)
+        member = None if membership is None else membership.members.get(heartbeat.member)
+        if membership is None or member is None or member.version == heartbeat.version:
+            return GroupAssignment(session=heartbeat.session, version=heartbeat.version, unchanged=True)
+        return self._assignment(heartbeat.place.group, heartbeat.topic, membership, member)
 
     def _assignment(self, group: str, topic: TopicFacts, membership: Membership, member: Member) -> GroupAssignment:
         queues = []
@@ -98,18 +113,18 @@ class GroupRequests:
 
     def _release(self, caller: Caller, frame: Frame) -> None:
         request = parse(ReleaseRequest, frame[3])
-        place = Place(request.group, self._topic(request.topic).topic_id)
+        place = Place(request.group, self._topics.find(request.topic).topic_id)
         self._groups.release(caller, place, request.member, request.session, request.generations)
         caller.answer(frame, b"")
 
     def _leave(self, caller: Caller, frame: Frame) -> None:
         request = parse(LeaveRequest, frame[3])
-        self._groups.leave(caller, Place(request.group, self._topic(request.topic).topic_id), request.member)
+        self._groups.leave(caller, Place(request.group, self._topics.find(request.topic).topic_id), request.member)
         caller.answer(frame, b"")
 
     def _commit(self, caller: Caller, frame: Frame) -> None:
         request = parse(CommitRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         offsets = [
             (self._groups.key_of(request.group, topic, each.queue_id, is_retry=each.is_retry), each.offset, each.generation)
             for each in request.offsets

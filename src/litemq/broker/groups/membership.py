@@ -9,7 +9,7 @@ and goes on as if nothing had been.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from litemq.broker.groups.assignment import Candidate, Strategy, assign
@@ -52,8 +52,8 @@ class Member:
 class Membership:
     """``queues`` are given to those who ``join``. All times are nanoseconds of one clock that never steps."""
 
-    def __init__(self, queues: Sequence[QueueKey], new_number: Callable[[], int], *, broker: str = "", zone: str = "") -> None:
-        """``new_number`` gives numbers that were never given before."""
+    def __init__(self, queues: Sequence[QueueKey], numbers: Iterator[int], *, broker: str = "", zone: str = "") -> None:
+        """``numbers`` yields numbers that were never given before."""
         self.members: dict[str, Member] = {}
         self.owners: dict[QueueKey, Owned] = {}
         self.strategy = Strategy.AVERAGE
@@ -61,7 +61,7 @@ class Membership:
         self._known = frozenset(queues)
         self._gathers_until_ns: int | None = None
         self._targets: dict[QueueKey, str] = {}
-        self._new_number = new_number
+        self._numbers = numbers
         self._broker = broker
         self._zone = zone
 
@@ -99,10 +99,10 @@ class Membership:
         ended = self.end([name]) if member is not None else Changes()
         if held and not self.members:
             self._gathers_until_ns = now_ns + gather_ns
-        self.members[name] = Member(name, self._new_number(), zone, timeout_ns, now_ns)
+        self.members[name] = Member(name, next(self._numbers), zone, timeout_ns, now_ns)
         for key in held:
             if key in self._known and key not in self.owners:
-                self.owners[key] = Owned(name, self._new_number())
+                self.owners[key] = Owned(name, next(self._numbers))
         return _together(ended, self._rebalance())
 
     def heard(self, name: str, session: int, now_ns: int) -> Member:
@@ -190,7 +190,7 @@ class Membership:
         for key, member in self._targets.items():
             owner = current.get(key)
             if owner is None:
-                self.owners[key] = Owned(member, self._new_number())
+                self.owners[key] = Owned(member, next(self._numbers))
                 changed.add(member)
             elif before.get(key) != member:
                 changed.add(owner)  # it has to give the queue up, or may keep it after all

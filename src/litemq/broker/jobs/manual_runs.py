@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Final
 
 from litemq.broker.jobs.job import tick_id, tick_record, ticks_between
 from litemq.broker.jobs.queue_choice import JobQueues
 from litemq.broker.jobs.run_state import is_settled
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError, JobNotFoundError
 from litemq.format.dead_letters import dead_topic, story_of
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import BackfillJobAnswer, BackfillJobRequest, JobHistoryAnswer, JobRun, TriggerJobAnswer
 from litemq.storage.state import QueueKey, retry_topic
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.types import RecordKind, StoredRecord
 
 __all__ = ["JobMessages"]
@@ -30,11 +28,11 @@ _Copies = tuple[StoredRecord, list[StoredRecord], list[StoredRecord]]  # a messa
 class JobMessages:
     """On the event loop; what is looked up in the log is looked up in a thread."""
 
-    def __init__(self, store: Store, clock: Clock, lookups: Executor, grown: Callable[[list[QueueKey], int], None]) -> None:
-        self._store = store
-        self._clock = clock
-        self._lookups = lookups
-        self._grown = grown
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
+        self._lookups = context.answers.lookups
+        self._events = context.events
         self._jobs = store.state.delivery.jobs
         self._queues = JobQueues(store.state)
         self._turn = asyncio.Lock()  # what two ask for at once is sent once
@@ -86,7 +84,7 @@ class JobMessages:
             for tick, message_id in messages
         ]
         end = self._store.append_placed(placed).end
-        self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), end)
+        self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), end)
 
     # What became of them --------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Final
 
 from google.protobuf.message import Message
@@ -12,11 +12,11 @@ from litemq.broker.jobs.changes import JobChanges, PutHow
 from litemq.broker.jobs.manual_runs import JobMessages
 from litemq.broker.jobs.run_state import is_running
 from litemq.broker.jobs.scheduler import Cron
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, JobNotFoundError
 from litemq.net.frame import Frame
 from litemq.proto.jobs_pb2 import JobDefinition
@@ -35,8 +35,6 @@ from litemq.proto.wire_pb2 import (
     TriggerJobRequest,
 )
 from litemq.schedules.cron import NEVER
-from litemq.storage.state import QueueKey
-from litemq.storage.store import Store
 
 __all__ = ["JobRequests"]
 
@@ -50,31 +48,23 @@ _TRIGGER: Final = re.compile(r"[a-z0-9]{1,14}", re.ASCII)
 class JobRequests:
     """The requests about jobs; ``handlers`` are those of a broker."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        cron: Cron,
-        limits: BrokerLimits,
-        answering: Answering,
-        grown: Callable[[list[QueueKey], int], None],
-    ) -> None:
-        self._store = store
+    def __init__(self, context: BrokerContext, cron: Cron) -> None:
+        self._store = store = context.store
         self._jobs = store.state.delivery.jobs
         self._cron = cron
-        self._changes = JobChanges(store, clock, cron, limits.max_jobs, limits.max_job_bytes)
-        self._messages = JobMessages(store, clock, answering.lookups, grown)
-        self._answering = answering
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.PUT_JOBS: self._put,
-            Opcode.GET_JOBS: self._get,
-            Opcode.LIST_JOBS: self._list,
-            Opcode.DELETE_JOBS: self._delete,
-            Opcode.PAUSE_JOBS: self._pause,
-            Opcode.TRIGGER_JOB: self._trigger,
-            Opcode.BACKFILL_JOB: self._backfill,
-            Opcode.JOB_HISTORY: self._history,
-        }
+        self._changes = JobChanges(store, context.clock, cron, context.limits.max_jobs, context.limits.max_job_bytes)
+        self._messages = JobMessages(context)
+        self._answering = context.answers
+        self.handlers = (
+            Handler(Opcode.PUT_JOBS, Permission.TOPIC_PUB, self._put),
+            Handler(Opcode.GET_JOBS, Permission.TOPIC_READ, self._get),
+            Handler(Opcode.LIST_JOBS, Permission.LISTED, self._list),
+            Handler(Opcode.DELETE_JOBS, Permission.TOPIC_UPDATE, self._delete),
+            Handler(Opcode.PAUSE_JOBS, Permission.TOPIC_UPDATE, self._pause),
+            Handler(Opcode.TRIGGER_JOB, Permission.TOPIC_PUB, self._trigger),
+            Handler(Opcode.BACKFILL_JOB, Permission.TOPIC_PUB, self._backfill),
+            Handler(Opcode.JOB_HISTORY, Permission.TOPIC_GET, self._history),
+        )
 
     def _put(self, caller: Caller, frame: Frame) -> None:
         request = parse(PutJobsRequest, frame[3])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -19,16 +19,15 @@ import numpy.typing as npt
 from litemq.broker.jobs.job import due_at, due_ticks, next_tick, tick_id, tick_record
 from litemq.broker.jobs.queue_choice import JobQueues
 from litemq.broker.jobs.run_state import is_running
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.background_task import Errand
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import DELAY_TIME_AT
 from litemq.proto.control_pb2 import Control, TickPassed, TicksPassed
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.schedules.cron import NEVER
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.types import Overlap, RecordKind
 
 __all__ = ["Cron"]
@@ -46,12 +45,11 @@ _LOG = logging.getLogger(__name__)
 class Cron:
     """All jobs of a store, on the event loop on which it is made."""
 
-    def __init__(self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None]) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset."""
-        self._store = store
-        self._clock = clock
-        self._alarms = alarms
-        self._grown = grown
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
+        self._alarms = context.alarms
+        self._events = context.events
         self._jobs = store.state.delivery.jobs
         self._queues = JobQueues(store.state)
         self._due: Longs = np.empty(0, np.int64)  # by slot: when the next tick is sent
@@ -60,7 +58,7 @@ class Cron:
         self._near_end = 0
         self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
         self._firing = asyncio.Lock()
-        self._errand = Errand("sends ticks", "ticks of jobs were not sent", self.fire_due, self._set_next)
+        self._errand = Errand("sends ticks", "ticks of jobs were not sent", self)
         self._set_for: int | None = None
         if len(self._jobs):
             self._ring([])
@@ -78,12 +76,16 @@ class Cron:
         self._grow()
         for slot in slots:
             self._schedule(slot)
-        self._set_next()
+        self.on_end()
 
     def next_of(self, slot: int) -> int:
         """When a job's next tick is, by its schedule."""
         job = self._jobs.definition(slot)
         return next_tick(job, max(int(self._jobs.table.columns[slot]["through"]), self._clock.wall_ms() - 1))
+
+    async def work(self) -> None:
+        """Send all that is due."""
+        await self.fire_due()
 
     async def fire_due(self) -> int:
         """Send all that is due now; returns how many messages that were."""
@@ -116,7 +118,7 @@ class Cron:
         self._set_for = None
         self._errand.begin()
 
-    def _set_next(self, after_ms: int = 0) -> None:
+    def on_end(self, after_ms: int = 0) -> None:
         now = self._clock.wall_ms()
         near = self._near
         while near and self._due[near[0][1]] != near[0][0]:
@@ -240,7 +242,7 @@ class Cron:
                     tick = int.from_bytes(each.record[DELAY_TIME_AT], "big")
                     _LOG.error("tick %d of the job with number %d cannot be sent: %s", tick, each.origin, error)
                     turn.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
-        self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in turn.placed}), end)
+        self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in turn.placed}), end)
 
     def _decide(self, turn: _Turn, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
         """What becomes of the ticks of a job that are due; returns the one behind them, where it is known."""

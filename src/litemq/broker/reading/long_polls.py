@@ -18,8 +18,9 @@ from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
 from litemq.broker.reading.visibility import visible_to
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.broker.topics.queue_ranges import range_of
-from litemq.clock import Clock
 from litemq.errors import (
     CorruptStoreError,
     InvalidArgumentError,
@@ -33,7 +34,6 @@ from litemq.filters.filter import Filter, parse_filter
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Store
 
 __all__ = ["Pulling"]
 
@@ -46,37 +46,26 @@ class _Pull:
 
     __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
-    def __init__(
-        self,
-        caller: Caller,
-        frame: Frame,
-        key: QueueKey,
-        offset: int,
-        max_messages: int,
-        max_bytes: int,
-        wanted: Filter | None,
-        generation: int = 0,
-        group: str = "",
-    ) -> None:
+    def __init__(self, caller: Caller, frame: Frame, key: QueueKey, request: PullRequest, limits: BrokerLimits) -> None:
         self.caller = caller
         self.frame = frame
         self.key = key
-        self.offset = offset
-        self.max_messages = max_messages
-        self.max_bytes = max_bytes
-        self.wanted = wanted
-        self.generation = generation
-        self.group = group
+        self.offset = request.offset
+        self.max_messages = min(request.max_messages, limits.max_pull_messages)
+        self.max_bytes = min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes)
+        self.wanted = parse_filter(request.filter, is_sql=request.filter_is_sql)
+        self.generation = request.generation
+        self.group = request.group
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Pulling:
+class Pulling(QueueListener):
     """The pulls of all callers, on the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, limits: BrokerLimits, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-        self._limits = limits
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._limits = context.limits
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
         self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
@@ -98,17 +87,7 @@ class Pulling:
             )
         if request.max_messages < 1 or request.offset < 0:
             raise InvalidArgumentError(f"max_messages={request.max_messages}, offset={request.offset}: choose at least 1, and 0 or later")
-        pull = _Pull(
-            caller,
-            frame,
-            key,
-            request.offset,
-            min(request.max_messages, limits.max_pull_messages),
-            min(request.max_bytes or limits.max_pull_bytes, limits.max_pull_bytes),
-            parse_filter(request.filter, is_sql=request.filter_is_sql),
-            request.generation,
-            request.group,
-        )
+        pull = _Pull(caller, frame, key, request, limits)
         if not self._try(pull):
             wait_ms = min(request.wait_ms, limits.max_pull_wait_ms)
             if not wait_ms:
@@ -249,8 +228,7 @@ class Pulling:
             if not of_caller:
                 del self._of_caller[pull.caller]
 
-    def grown(self, keys: list[QueueKey], end: int) -> None:
-        """These queues have new messages, which may be read once ``end`` is confirmed."""
+    def on_append(self, keys: list[QueueKey], end: int) -> None:
         waited_for = [key for key in keys if key in self._waiting]
         if waited_for:
             self._try_when_confirmed(waited_for, end)
@@ -264,14 +242,16 @@ class Pulling:
 
         self._store.when_confirmed(end, confirmed)
 
-    def resumed(self, group: str) -> None:
-        """A group is paused no longer: those who wait for it look again."""
+    def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:  # noqa: ARG002
+        self.on_append([key], end)
+
+    def on_group_changed(self, group: str) -> None:
         for pulls in list(self._waiting.values()):
             for pull in [pull for pull in pulls if pull.group == group]:
                 self._try(pull)
 
-    def withdraw(self, key: QueueKey, generation: int) -> None:
-        """A queue has another owner, or none: what the former one waits for would be read twice."""
+    def on_owner_lost(self, key: QueueKey, generation: int) -> None:
+        # What the former owner waits for would be read twice.
         for pull in list(self._waiting.get(key, ())):
             if pull.generation == generation:
                 self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))

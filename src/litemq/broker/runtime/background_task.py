@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from litemq.errors import LiteMQError
 
-__all__ = ["Errand"]
+__all__ = ["BackgroundWork", "Errand"]
 
 _AGAIN_MS: Final = 1000  # after a failure
 _LOG = logging.getLogger(__name__)
 
 
+class BackgroundWork(Protocol):
+    """The work of a background task."""
+
+    async def work(self) -> None:
+        """Do all that is to be done now."""
+        ...
+
+    def on_end(self, after_ms: int) -> None:
+        """The work has ended. If it failed, it should begin again no sooner than ``after_ms`` from now; otherwise that is 0."""
+        ...
+
+
 class Errand:
     """On the event loop that is running when it begins."""
 
-    def __init__(self, name: str, failure: str, work: Callable[[], Awaitable[object]], then: Callable[[int], None]) -> None:
-        """``failure`` says what is not done when ``work`` fails; ``then`` is told behind each end how long to wait at least, in ms: 0, unless
-        it failed."""
+    def __init__(self, name: str, failure: str, owner: BackgroundWork) -> None:
+        """``failure`` says what is not done while the work of ``owner`` fails."""
         self._name = name
         self._failure = failure
-        self._work = work
-        self._then = then
+        self._owner = owner
         self._said = ""
         self.task: asyncio.Task[None] | None = None
         self.is_closed = False
@@ -40,7 +49,7 @@ class Errand:
         """Do it once."""
         again_ms = 0
         try:
-            await self._work()
+            await self._owner.work()
             self._said = ""
         except LiteMQError as error:
             again_ms = _AGAIN_MS
@@ -48,7 +57,7 @@ class Errand:
         finally:
             self.task = None
             if not self.is_closed:
-                self._then(again_ms)
+                self._owner.on_end(again_ms)
 
     def complain(self, error: BaseException) -> None:
         """Say what went wrong: once, not every second."""

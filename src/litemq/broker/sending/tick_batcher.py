@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, groupby
 from typing import Final
@@ -20,9 +20,8 @@ from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.fair_queue import FREE_BYTES, Lines
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import (
     BacklogFullError,
     DiskFullError,
@@ -38,7 +37,7 @@ from litemq.format.scan import scan
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Appended, Store
+from litemq.storage.store import Appended
 from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS, Durability
 
 __all__ = ["Request", "Sending"]
@@ -76,25 +75,14 @@ class _Turn:
 class Sending:
     """Appends for everybody on the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        quotas: Quotas,
-        grown: Callable[[list[QueueKey], int], None],
-        held: Callable[[], None],
-        backlog: Backlog,
-    ) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some wait for their time."""
-        self._store = store
-        self._clock = clock
-        self._held = held
+    def __init__(self, context: BrokerContext, quotas: Quotas, backlog: Backlog) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._events = context.events
         self._backlog = backlog
-        self._lines = Lines(limits.max_unconfirmed_bytes)
+        self._lines = Lines(context.limits.max_unconfirmed_bytes)
         self._is_behind = False  # somebody waits in line until the disk has caught up
         self._quotas = quotas
-        self._grown = grown
         self._loop = asyncio.get_running_loop()
         self._gathered: dict[int, list[Request]] = {}
         self._end = 0
@@ -345,10 +333,10 @@ class Sending:
         offsets = every if is_plain else [every[at] for at in accumulate(counts[:-1], initial=0)]
         if turn.delayed:
             offsets = self._tell_one_by_one(turn, offsets, every, appended.store_timestamp)
-            self._held()
+            self._events.on_timer_added()
         self._answer(turn, offsets, appended)
         self._backlog.appended(self._store.state.topics[topic_id], queues, joined)
-        self._grown([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
+        self._events.on_append([QueueKey(topic_id, queue_id) for queue_id in queues], appended.end)
 
     @staticmethod
     def _tell_one_by_one(turn: _Turn, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from litemq.broker.runtime.deferred_answers import Answering
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.errors import LiteMQError, OverloadedError, StorageError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved, TimersEnded
@@ -72,11 +72,10 @@ class _Wish:
 class TimerChanges:
     """On the event loop on which it is made."""
 
-    def __init__(self, store: Store, lookups: Executor, in_background: Callable[[Coroutine[None, None, None]], None]) -> None:
+    def __init__(self, store: Store, answers: Answering) -> None:
         self._store = store
         self._lookup = TimerLookup(store)
-        self._lookups = lookups
-        self._in_background = in_background
+        self._answers = answers
         self._wishes: list[_Wish] = []
         self._names = 0
         self._is_working = False
@@ -90,7 +89,7 @@ class TimerChanges:
         self._names += len(names)
         if not self._is_working:
             self._is_working = True
-            self._in_background(self._work())
+            self._answers.in_background(self._work())
         try:
             await wish.done
         finally:
@@ -121,7 +120,7 @@ class TimerChanges:
         again: list[_Wish] = []
         with timers.watching() as has_ended:
             names = [name for wish in wishes for name in wish.names]
-            found = await loop.run_in_executor(self._lookups, self._lookup.find, names)
+            found = await loop.run_in_executor(self._answers.lookups, self._lookup.find, names)
 
             def decide() -> list[Control]:
                 turn = TimerTurn(timers)

@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.background_task import Errand
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import FIXED_BYTES
 from litemq.format.record_view import RecordView
 from litemq.format.timer_batches import batch_of
 from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
 from litemq.storage.state import QueueKey
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import ending_of
 from litemq.types import RecordKind
@@ -42,24 +42,22 @@ _LENGTHS_AT: Final = 116
 _LOG = logging.getLogger(__name__)
 
 
-class Timers:
+class Timers(QueueListener):
     """Fires what a store holds, on the event loop on which it is made."""
 
-    def __init__(self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None]) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset."""
-        self._store = store
-        self._clock = clock
-        self._alarms = alarms
-        self._grown = grown
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._alarms = context.alarms
+        self._events = context.events
         self._firing = asyncio.Lock()
-        self._errand = Errand("fires timers", "timers were not fired", self.fire_due, self._set_next)
+        self._errand = Errand("fires timers", "timers were not fired", self)
         self._set_for: int | None = None
         self._loading: asyncio.Future[None] | None = None
         self._load_after = 0
         self._ring([])
 
-    def held(self) -> None:
-        """There are new timers: one of them may be the next."""
+    def on_timer_added(self) -> None:
         due = self._store.timers.next_due
         if due is not None and (self._set_for is None or due < self._set_for):
             self._set_alarm(due)
@@ -67,6 +65,10 @@ class Timers:
     def close(self) -> None:
         """Nothing fires any more; what was due is fired by whoever opens the store next."""
         self._errand.close()
+
+    async def work(self) -> None:
+        """Fire all that is due."""
+        await self.fire_due()
 
     async def fire_due(self) -> int:
         """Fire all that is due now; returns how many messages that were."""
@@ -94,7 +96,7 @@ class Timers:
         if self._errand.begin():
             self._set_for = None
 
-    def _set_next(self, after_ms: int) -> None:
+    def on_end(self, after_ms: int) -> None:
         """The alarm for the first that will be due, or for when the next minutes must be loaded."""
         timers = self._store.timers
         nearest = max(timers.near_end - _NEAR_MS, self._load_after) if self._loading is None else _NEVER
@@ -123,7 +125,7 @@ class Timers:
         elif self._store.timers.near_end > near_end:
             self._load_after = 0
         if self._errand.task is None and not self._errand.is_closed:
-            self._set_next(0)
+            self.on_end(0)
 
     # Firing -------------------------------------------------------------------------------------------------------------------
 
@@ -172,7 +174,7 @@ class Timers:
             self._end(cancelled, is_wanted=True)
         if placed:
             appended = self._store.append_placed(placed)
-            self._grown(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), appended.end)
+            self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), appended.end)
         return len(placed)
 
     def _append_alone(self, timer: Timer, record: bytes | memoryview) -> int:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
 from litemq.broker.timers.listing import TimerPages
 from litemq.broker.timers.lookup import FoundTimer, TimerName, TimerState
-from litemq.clock import Clock
 from litemq.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -38,8 +37,6 @@ from litemq.proto.wire_pb2 import (
     TimerRequest,
     TimersAnswer,
 )
-from litemq.storage.state import TopicFacts
-from litemq.storage.store import Store
 from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
 
 __all__ = ["TimerRequests"]
@@ -69,35 +66,26 @@ _OUTCOMES: Final = {
 class TimerRequests:
     """``handlers`` are those of a broker."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        answering: Answering,
-        topic: Callable[[str], TopicFacts],
-        held: Callable[[], None],
-    ) -> None:
-        """``topic`` finds a topic, or raises; ``held`` is told that the next timer may be another."""
-        self._store = store
-        self._clock = clock
-        self._limits = limits
-        self._answering = answering
-        self._topic = topic
-        self._held = held
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
+        self._limits = context.limits
+        self._answering = context.answers
+        self._topics = context.topics
+        self._events = context.events
         self._pages = TimerPages(store)
-        self._changes = TimerChanges(store, answering.lookups, answering.in_background)
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.CANCEL_TIMERS: self._cancel,
-            Opcode.CANCEL_TIMER_BATCH: self._cancel_batch,
-            Opcode.RESCHEDULE_TIMER: self._reschedule,
-            Opcode.DESCRIBE_TIMER: self._describe,
-            Opcode.LIST_TIMERS: self._list,
-        }
+        self._changes = TimerChanges(store, context.answers)
+        self.handlers = (
+            Handler(Opcode.CANCEL_TIMERS, Permission.TOPIC_UPDATE, self._cancel),
+            Handler(Opcode.CANCEL_TIMER_BATCH, Permission.TOPIC_UPDATE, self._cancel_batch),
+            Handler(Opcode.RESCHEDULE_TIMER, Permission.TOPIC_UPDATE, self._reschedule),
+            Handler(Opcode.DESCRIBE_TIMER, Permission.TOPIC_READ, self._describe),
+            Handler(Opcode.LIST_TIMERS, Permission.TOPIC_GET, self._list),
+        )
 
     def _cancel(self, caller: Caller, frame: Frame) -> None:
         request = parse(CancelTimersRequest, frame[3])
-        topic = self._topic(request.topic).name
+        topic = self._topics.find(request.topic).name
         if not 1 <= len(request.message_ids) <= _MOST_IDS:
             raise InvalidArgumentError(f"{len(request.message_ids)} message ids: name 1 … {_MOST_IDS} at a time")
         names = [TimerName(topic, _checked(message_id)) for message_id in request.message_ids]
@@ -117,7 +105,7 @@ class TimerRequests:
 
     def _cancel_batch(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerBatchRequest, frame[3])
-        topic, batch_id = self._topic(request.topic).name, _checked_batch(request.batch_id)
+        topic, batch_id = self._topics.find(request.topic).name, _checked_batch(request.batch_id)
 
         def decide() -> list[Control]:
             batches = self._store.state.delivery.timer_batches
@@ -134,7 +122,7 @@ class TimerRequests:
 
     def _reschedule(self, caller: Caller, frame: Frame) -> None:
         request = parse(RescheduleRequest, frame[3])
-        name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
+        name = TimerName(self._topics.find(request.topic).name, _checked(request.message_id))
         facts: list[TimerFacts] = []
 
         def decide(found: Found, turn: TimerTurn) -> None:
@@ -147,7 +135,7 @@ class TimerRequests:
 
         async def answer() -> tuple[bytes, bytes]:
             await self._changes.change([name], decide)
-            self._held()
+            self._events.on_timer_added()
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), b""
 
         self._answering.later(caller, frame, answer())
@@ -176,7 +164,7 @@ class TimerRequests:
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerRequest, frame[3])
-        name = TimerName(self._topic(request.topic).name, _checked(request.message_id))
+        name = TimerName(self._topics.find(request.topic).name, _checked(request.message_id))
         self._answering.later(caller, frame, self._described(name))
 
     async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
@@ -201,7 +189,7 @@ class TimerRequests:
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListTimersRequest, frame[3])
-        self._topic(request.topic)
+        self._topics.find(request.topic)
         if request.most < 1 and not request.count_only:
             raise InvalidArgumentError("most=0: choose at least 1")
         for text in (request.key, request.batch_id):

@@ -1,7 +1,7 @@
-"""Topics: their settings, and how far their archives have come.
+"""Topics: created, altered, deleted, described; and how far their archives have come.
 
-Entry points: ``settings_of`` and ``told_settings`` convert settings from and to the wire,
-``ArchiveRequests`` answers ARCHIVED_THROUGH and DESCRIBE_ARCHIVE.
+Entry points: ``TopicRequests`` and ``ArchiveRequests`` answer clients; ``settings_of`` and
+``told_settings`` convert settings from and to the wire.
 
 Invariants: settings are validated here, before they become a record. Creating a topic again with the same
 settings succeeds; with other settings it is refused.

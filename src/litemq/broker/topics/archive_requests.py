@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue
 from litemq.proto.wire_pb2 import ArchiveAnswer, ArchivedQueue, ArchivedThroughRequest, Opcode, TopicRequest
 from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.state.archives import Archive
-from litemq.storage.store import Store
 from litemq.types import check_name
 
 __all__ = ["ArchiveRequests"]
@@ -27,18 +26,17 @@ _MOST_LOCATION: Final = 1024
 class ArchiveRequests:
     """The requests about archives; ``handlers`` are those of a broker."""
 
-    def __init__(self, store: Store, clock: Clock, topic: Callable[[str], TopicFacts]) -> None:
-        """``topic`` finds one by its name, and raises where there is none."""
-        self._store = store
-        self._clock = clock
-        self._topic = topic
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.ARCHIVED_THROUGH: self._archived_through,
-            Opcode.DESCRIBE_ARCHIVE: self._describe,
-        }
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._topics = context.topics
+        self.handlers = (
+            Handler(Opcode.ARCHIVED_THROUGH, Permission.TOPIC_UPDATE, self._archived_through),
+            Handler(Opcode.DESCRIBE_ARCHIVE, Permission.TOPIC_GET, self._describe),
+        )
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
-        topic = self._topic(parse(TopicRequest, frame[3]).topic)
+        topic = self._topics.find(parse(TopicRequest, frame[3]).topic)
         archive = self._store.state.delivery.archives.of_topic(topic.topic_id)
         answer = ArchiveAnswer(topic_id=topic.topic_id, ttl_ms=topic.ttl_ms)
         if archive is not None:
@@ -52,7 +50,7 @@ class ArchiveRequests:
         """Answered once it is safe: what is in the archive may go from then on. Saying it again changes nothing."""
         request = parse(ArchivedThroughRequest, frame[3])
         check_name(request.topic)
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         _check_location(request.location)
         known = self._store.state.delivery.archives.of_topic(topic.topic_id)
         if known is not None and known.location != request.location and not request.replaces:

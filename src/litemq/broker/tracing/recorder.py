@@ -10,16 +10,16 @@ import asyncio
 import logging
 from typing import Final
 
-from litemq.broker.limits import TraceMode
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.broker.tracing.events import Sampling, TraceEvent, encode_events, in_order
-from litemq.clock import Clock
 from litemq.errors import LiteMQError
 from litemq.format.dead_letters import DEAD_PREFIX, story_of
 from litemq.format.messages import MessageFields, decode_messages
 from litemq.net.connection import Bytes
 from litemq.storage.state import QueueKey
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, TRACE_TOPIC_ID
-from litemq.storage.store import Placed, Store
+from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
 __all__ = ["Trace"]
@@ -40,13 +40,13 @@ _APPENDED: Final = {
 }
 
 
-class Trace:
+class Trace(QueueListener):
     """One broker's trace, on its event loop. Where it is off, each call returns at once."""
 
-    def __init__(self, store: Store, clock: Clock, mode: TraceMode, one_in: int) -> None:
-        self._store = store
-        self._clock = clock
-        self._sampling = Sampling(mode, one_in)
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = store = context.store
+        self._clock = context.clock
+        self._sampling = Sampling(context.limits.trace, context.limits.trace_one_in)
         self.is_on = self._sampling.is_on
         self._told_to = dict(store.state.next) if self.is_on else {}
         self._acked_to = dict(store.state.group_offsets) if self.is_on else {}
@@ -57,11 +57,13 @@ class Trace:
 
     # What happens -------------------------------------------------------------------------------------------------------------
 
-    def grown(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002  as others are told
-        """These queues have new messages."""
+    def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         if self.is_on:
             self._grown.update(dict.fromkeys(key for key in keys if key.topic_id >= FIRST_FREE_TOPIC_ID))
             self._soon()
+
+    def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:  # noqa: ARG002
+        self.on_append([key], end)
 
     def received(self, group: str, client: str, records: Bytes) -> None:
         """Somebody was given these messages for a group."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
 from typing import Final
 
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
 from litemq.broker.transactions.describe import facts_of
@@ -25,7 +25,6 @@ from litemq.proto.wire_pb2 import (
     TransactionsAnswer,
 )
 from litemq.storage.state.halves import Halves
-from litemq.storage.store import Store
 
 __all__ = ["TransactionRequests"]
 
@@ -37,14 +36,14 @@ _MOST_BYTES: Final = 4 << 20
 class TransactionRequests:
     """The requests about transactions; ``handlers`` are those of a broker."""
 
-    def __init__(self, store: Store, check_back: CheckBack, answering: Answering) -> None:
-        self._store = store
+    def __init__(self, context: BrokerContext, check_back: CheckBack) -> None:
+        self._store = context.store
         self._times = check_back.times
-        self._answering = answering
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.DESCRIBE_TRANSACTION: self._describe,
-            Opcode.LIST_TRANSACTIONS: self._list,
-        }
+        self._answering = context.answers
+        self.handlers = (
+            Handler(Opcode.DESCRIBE_TRANSACTION, Permission.TOPIC_READ, self._describe),
+            Handler(Opcode.LIST_TRANSACTIONS, Permission.LISTED, self._list),
+        )
 
     @property
     def _halves(self) -> Halves:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from litemq.broker.admission.backlog import Backlog
-from litemq.broker.limits import BrokerLimits
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import DiskFullError, InvalidArgumentError, OverloadedError
 from litemq.storage.state import TopicFacts
-from litemq.storage.store import Store
 from litemq.types import MOST_DELAY_MS
 
 __all__ = ["HalfRoom"]
@@ -21,10 +19,10 @@ _CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
 class HalfRoom:
     """Of a broker, for jobs and producers alike."""
 
-    def __init__(self, store: Store, clock: Clock, limits: BrokerLimits, backlog: Backlog) -> None:
-        self._store = store
-        self._clock = clock
-        self._limits = limits
+    def __init__(self, context: BrokerContext, backlog: Backlog) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._limits = context.limits
         self._backlog = backlog
 
     def check(self, topic: TopicFacts, queue_id: int, size: int, due: int, new: int) -> None:

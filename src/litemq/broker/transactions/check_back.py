@@ -10,26 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_schedule import CheckTimes
 from litemq.broker.transactions.describe import facts_of
 from litemq.broker.transactions.half_reader import records_of
 from litemq.broker.transactions.undecided import HalfBurials
-from litemq.clock import Clock
 from litemq.errors import LiteMQError, OverloadedError
 from litemq.format.transactions import group_of, is_producers
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionCheck, TransactionsChecked
 from litemq.proto.wire_pb2 import CheckTransactionsAnswer, CheckTransactionsRequest, Opcode
 from litemq.storage.state.halves import Halves
-from litemq.storage.store import Store
 from litemq.types import check_name
 
 __all__ = ["CheckBack"]
@@ -61,14 +58,14 @@ _NOBODY: Final[deque[_Poll]] = deque()
 class CheckBack:
     """On the event loop that is running when it is made."""
 
-    def __init__(self, store: Store, clock: Clock, limits: BrokerLimits, alarms: Alarms, answering: Answering) -> None:
-        self._store = store
-        self._clock = clock
-        self._limits = limits
-        self._alarms = alarms
-        self._answering = answering
-        self.times = CheckTimes(store, limits)
-        self._burials = HalfBurials(store, clock, answering.lookups)
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._limits = context.limits
+        self._alarms = context.alarms
+        self._answering = context.answers
+        self.times = CheckTimes(context.store, context.limits)
+        self._burials = HalfBurials(context.store, context.clock, context.answers.lookups)
         self._loop = asyncio.get_running_loop()
         self._polls: dict[str, deque[_Poll]] = {}  # by group
         self._of_caller: dict[Caller, set[_Poll]] = {}
@@ -78,7 +75,7 @@ class CheckBack:
         self._late: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._closed = False
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.CHECK_TRANSACTIONS: self._poll}
+        self.handlers = (Handler(Opcode.CHECK_TRANSACTIONS, Permission.GROUP_PUB, self._poll),)
         self.watch([name for name in self._halves.names() if is_producers(name)])
 
     @property
@@ -96,8 +93,8 @@ class CheckBack:
         """Look at a transaction when it is time; sooner, where that is far off, since most have ended long before, and nobody cancels alarms."""
         self._alarms.at(min(due, self._clock.wall_ms() + _LOOK_MS), self._ring, name)
 
-    def said(self, transaction: str) -> None:
-        """Whoever was asked does not know."""
+    def on_outcome_unknown(self, transaction: str) -> None:
+        """The producer that was asked does not know the outcome of ``transaction``."""
         self._unknown.add(transaction)
 
     # Rounds -------------------------------------------------------------------------------------------------------------------

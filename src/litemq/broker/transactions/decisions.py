@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
+from litemq.broker.transactions.check_back import CheckBack
+from litemq.broker.transactions.describe import state_of
 from litemq.broker.transactions.publishing import Copying
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
 from litemq.format.transactions import is_producers
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionsDecided
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,
-    TX_DEAD,
     TX_INCOMPLETE,
-    TX_NOT_KNOWN,
     TX_ROLLED_BACK,
     TX_UNDECIDED,
     EndTransactionsAnswer,
@@ -36,15 +37,12 @@ from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.state import QueueKey
 from litemq.storage.state.half_runs import Transaction
 from litemq.storage.state.halves import Halves
-from litemq.storage.state.outcomes import Outcome
-from litemq.storage.store import Store
 
-__all__ = ["Endings", "state_of"]
+__all__ = ["Endings"]
 
 _BYTES_AT_ONCE: Final = 1 << 20  # of messages in one append; for so long everybody else waits
 _MOST_ENDS: Final = 10_000  # in one request
 _MOST_NAMES: Final = 256  # in one record
-_STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLED_BACK, Outcome.DEAD: TX_DEAD}
 _OUTCOMES: Final = (TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED)
 _LOG = logging.getLogger(__name__)
 
@@ -58,26 +56,15 @@ class _Request(NamedTuple):
 class Endings:
     """On the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        copying: Copying,
-        grown: Callable[[list[QueueKey], int], None],
-        held: Callable[[], None],
-        said: Callable[[str], None],
-    ) -> None:
-        """``grown`` is told which queues have new messages, ``held`` that some may wait for their time; ``said``, of which transaction
-        its producer does not know."""
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: BrokerContext, copying: Copying, check_back: CheckBack) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._events = context.events
         self._copying = copying
-        self._grown = grown
-        self._held = held
-        self._said = said
+        self._check_back = check_back
         self._loop = asyncio.get_running_loop()
         self._gathered: list[_Request] = []
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.END_TRANSACTIONS: self._take}
+        self.handlers = (Handler(Opcode.END_TRANSACTIONS, Permission.GROUP_PUB, self._take),)
 
     @property
     def _halves(self) -> Halves:
@@ -123,7 +110,7 @@ class Endings:
                 state = TX_COMMITTED if name in committed else TX_ROLLED_BACK if name in rolled_back else state_of(self._halves, name)
                 if state == TX_UNDECIDED:
                     if end.outcome == TX_UNDECIDED:
-                        self._said(name)
+                        self._check_back.on_outcome_unknown(name)
                     elif end.outcome == TX_ROLLED_BACK:
                         rolled_back[name] = None
                         state = TX_ROLLED_BACK
@@ -180,8 +167,8 @@ class Endings:
             if len(names) == 1:
                 return names  # one of its records is damaged: the others become messages without it
             return [other for name in names for other in self._append([name])]
-        self._grown(list(keys), end)
-        self._held()
+        self._events.on_append(list(keys), end)
+        self._events.on_timer_added()
         return []
 
     # Answers ------------------------------------------------------------------------------------------------------------------
@@ -195,12 +182,3 @@ class Endings:
                     request.caller.refuse(request.frame, failure)
 
         self._store.when_confirmed(self._store.log_end, confirmed)
-
-
-def state_of(halves: Halves, transaction: str) -> TransactionState:
-    """What is known of a transaction, as the wire tells it."""
-    known = halves.get(transaction)
-    if known is None:
-        outcome = halves.outcomes.get(transaction)
-        return TX_NOT_KNOWN if outcome is None else _STATES[outcome]
-    return TX_COMMITTED if known.number else TX_DEAD if known.dead else TX_UNDECIDED

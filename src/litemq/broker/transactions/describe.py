@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from litemq.broker.transactions.check_schedule import CheckTimes
-from litemq.broker.transactions.decisions import state_of
 from litemq.format.transactions import group_of, is_producers
-from litemq.proto.wire_pb2 import TX_UNDECIDED, TransactionCheckFacts, TransactionFacts
+from litemq.proto.wire_pb2 import (
+    TX_COMMITTED,
+    TX_DEAD,
+    TX_NOT_KNOWN,
+    TX_ROLLED_BACK,
+    TX_UNDECIDED,
+    TransactionCheckFacts,
+    TransactionFacts,
+    TransactionState,
+)
 from litemq.storage.state.half_runs import Transaction
 from litemq.storage.state.halves import Halves
+from litemq.storage.state.outcomes import Outcome
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "state_of"]
+
+_STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLED_BACK, Outcome.DEAD: TX_DEAD}
 
 
 def facts_of(halves: Halves, transaction: str, times: CheckTimes) -> TransactionFacts:
@@ -26,3 +39,12 @@ def facts_of(halves: Halves, transaction: str, times: CheckTimes) -> Transaction
     if facts.state == TX_UNDECIDED and not facts.is_sink:
         facts.next_check_at = times.next_at(known)
     return facts
+
+
+def state_of(halves: Halves, transaction: str) -> TransactionState:
+    """What is known of a transaction, as the wire tells it."""
+    known = halves.get(transaction)
+    if known is None:
+        outcome = halves.outcomes.get(transaction)
+        return TX_NOT_KNOWN if outcome is None else _STATES[outcome]
+    return TX_COMMITTED if known.number else TX_DEAD if known.dead else TX_UNDECIDED

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,10 +15,12 @@ import numpy.typing as npt
 
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import check_halves, priorities_of
-from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.capacity import HalfRoom
+from litemq.broker.transactions.check_back import CheckBack
 from litemq.errors import (
     BacklogFullError,
     InvalidArgumentError,
@@ -40,7 +41,6 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import Failure, HalfRefused, Opcode, SendHalfAnswer, SendHalfRequest
 from litemq.storage.state import TopicFacts
 from litemq.storage.state.halves import Halves
-from litemq.storage.store import Store
 from litemq.types import Durability, is_system_name
 
 __all__ = ["HalfSending"]
@@ -68,25 +68,16 @@ class _Taken(NamedTuple):
 class HalfSending:
     """On the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        limits: BrokerLimits,
-        quotas: Quotas,
-        room: HalfRoom,
-        topic: Callable[[str], TopicFacts],
-        begun: Callable[[Sequence[str]], None],
-    ) -> None:
-        """``begun`` is told which transactions are new."""
-        self._store = store
-        self._limits = limits
+    def __init__(self, context: BrokerContext, quotas: Quotas, room: HalfRoom, check_back: CheckBack) -> None:
+        self._store = context.store
+        self._limits = context.limits
+        self._topics = context.topics
         self._quotas = quotas
         self._room = room
-        self._topic = topic
-        self._begun = begun
+        self._check_back = check_back
         self._loop = asyncio.get_running_loop()
         self._gathered: dict[int, list[_Request]] = {}  # by topic
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {Opcode.SEND_HALF: self._take}
+        self.handlers = (Handler(Opcode.SEND_HALF, Permission.TOPIC_PUB, self._take),)
 
     @property
     def _halves(self) -> Halves:
@@ -94,7 +85,7 @@ class HalfSending:
 
     def _take(self, caller: Caller, frame: Frame) -> None:
         request = parse(SendHalfRequest, frame[3])
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         if is_system_name(topic.name):
             raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
         queue_ids = list(request.queue_ids)
@@ -145,7 +136,7 @@ class HalfSending:
             self._check_room(topic, taken, numbers, len(whole), len(new), requests)
             appended = self._store.append_producers_halves(whole, topic.topic_id, taken.queue_ids[numbers])
             store_timestamp = appended.store_timestamp
-            self._begun(new)
+            self._check_back.watch(new)
         self._answer(requests, taken, refused, store_timestamp)
 
     def _look_at(self, topic: TopicFacts, requests: list[_Request]) -> _Taken:

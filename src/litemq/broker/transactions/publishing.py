@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.background_task import Errand
-from litemq.clock import Clock
+from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError
-from litemq.storage.state import QueueKey
-from litemq.storage.store import DecidedHalves, Store
+from litemq.storage.store import DecidedHalves
 
 __all__ = ["Copying"]
 
@@ -22,17 +19,13 @@ _MOST_UNCONFIRMED: Final = 32 << 20  # then the disk catches up first: others wr
 class Copying:
     """On the event loop on which it is made."""
 
-    def __init__(
-        self, store: Store, clock: Clock, alarms: Alarms, grown: Callable[[list[QueueKey], int], None], held: Callable[[], None]
-    ) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some may wait for their time."""
-        self._store = store
-        self._clock = clock
-        self._alarms = alarms
-        self._grown = grown
-        self._held = held
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._alarms = context.alarms
+        self._events = context.events
         self._turn = asyncio.Lock()
-        self._errand = Errand("copies halves", "committed records are not in their queues yet", self.copy_all, self._come_again)
+        self._errand = Errand("copies halves", "committed records are not in their queues yet", self)
 
     def begin(self) -> None:
         """There may be something to copy."""
@@ -43,7 +36,12 @@ class Copying:
         """Nothing is copied any more."""
         self._errand.close()
 
-    def _come_again(self, after_ms: int) -> None:
+    async def work(self) -> None:
+        """Copy all that is decided."""
+        await self.copy_all()
+
+    def on_end(self, after_ms: int) -> None:
+        """Come again after a failure."""
         if after_ms:
             self._alarms.at(self._clock.wall_ms() + after_ms, self._ring, None)
 
@@ -60,8 +58,8 @@ class Copying:
                 await store.confirmed(store.log_end)  # the decision first
                 copied += await self._copy_confirmed()
                 # Retention, too, copies what it is about to take: whoever waits for these queues looks again.
-                self._grown(keys, store.log_end)
-                self._held()
+                self._events.on_append(keys, store.log_end)
+                self._events.on_timer_added()
         return copied
 
     async def _copy_confirmed(self) -> int:
@@ -76,8 +74,8 @@ class Copying:
                 copied += decided.length
             except InvalidArgumentError:
                 end = store.log_end  # retention was faster, or the topic is gone
-            self._grown(decided.keys, end)
-            self._held()
+            self._events.on_append(decided.keys, end)
+            self._events.on_timer_added()
             if end - store.confirm_offset > _MOST_UNCONFIRMED:
                 await store.confirmed(end)
             else:

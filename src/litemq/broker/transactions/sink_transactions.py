@@ -7,21 +7,19 @@ restart they go on where they ended, because each half that was copied says so b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from google.protobuf.message import Message
 
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import claims_of_halves, priorities_of
-from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.caller import Caller
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
+from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.capacity import HalfRoom
 from litemq.broker.transactions.publishing import Copying
-from litemq.clock import Clock
 from litemq.errors import InvalidArgumentError, TransactionRefusedError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -36,9 +34,8 @@ from litemq.proto.wire_pb2 import (
     SinkAnswer,
 )
 from litemq.storage.batches.half_batches import check_first, rollbacks_of
-from litemq.storage.state import QueueKey, State, TopicFacts
+from litemq.storage.state import QueueKey, State
 from litemq.storage.state.halves import Halves, sink_transaction
-from litemq.storage.store import Store
 from litemq.types import is_system_name
 
 __all__ = ["SinkTransactions"]
@@ -50,34 +47,24 @@ _LOG = logging.getLogger(__name__)
 class SinkTransactions:
     """For everybody on the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        quotas: Quotas,
-        room: HalfRoom,
-        alarms: Alarms,
-        topic: Callable[[str], TopicFacts],
-        copying: Copying,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._limits = limits
+    def __init__(self, context: BrokerContext, quotas: Quotas, room: HalfRoom, copying: Copying) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._limits = context.limits
+        self._alarms = context.alarms
+        self._topics = context.topics
         self._quotas = quotas
         self._room = room
-        self._alarms = alarms
-        self._topic = topic
         self._copying = copying
         self._watched: set[tuple[str, int]] = set()  # batches for which an alarm is set
         for query, batch in self._halves.batches():
             self._watch(query, batch)
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            Opcode.SEND_HALVES: self._send,
-            Opcode.COMMIT_SINK: self._commit,
-            Opcode.ABORT_SINK: self._abort,
-            Opcode.DESCRIBE_SINK: self._describe,
-        }
+        self.handlers = (
+            Handler(Opcode.SEND_HALVES, Permission.TOPIC_PUB, self._send),
+            Handler(Opcode.COMMIT_SINK, Permission.QUERY_OWNER, self._commit),
+            Handler(Opcode.ABORT_SINK, Permission.QUERY_OWNER, self._abort),
+            Handler(Opcode.DESCRIBE_SINK, Permission.QUERY_OWNER, self._describe),
+        )
 
     @property
     def _halves(self) -> Halves:
@@ -89,7 +76,7 @@ class SinkTransactions:
         request = parse(SendHalvesRequest, frame[3])
         attempt, first = request.attempt, request.first
         self._check_batch(attempt.query, attempt.batch)
-        topic = self._topic(request.topic)
+        topic = self._topics.find(request.topic)
         if is_system_name(topic.name):
             raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
         if request.queue_id >= topic.queues:

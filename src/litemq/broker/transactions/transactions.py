@@ -6,14 +6,10 @@ asked. The halves of both stand in one topic, and become messages in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.alarms import Alarms
 from litemq.broker.runtime.caller import Caller
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.transactions.admin_requests import TransactionRequests
 from litemq.broker.transactions.capacity import HalfRoom
 from litemq.broker.transactions.check_back import CheckBack
@@ -21,10 +17,6 @@ from litemq.broker.transactions.decisions import Endings
 from litemq.broker.transactions.half_batcher import HalfSending
 from litemq.broker.transactions.publishing import Copying
 from litemq.broker.transactions.sink_transactions import SinkTransactions
-from litemq.clock import Clock
-from litemq.net.frame import Frame
-from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.store import Store
 
 __all__ = ["Transactions"]
 
@@ -32,35 +24,19 @@ __all__ = ["Transactions"]
 class Transactions:
     """For everybody on the event loop that is running when it is made."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        limits: BrokerLimits,
-        quotas: Quotas,
-        backlog: Backlog,
-        alarms: Alarms,
-        topic: Callable[[str], TopicFacts],
-        grown: Callable[[list[QueueKey], int], None],
-        held: Callable[[], None],
-        answering: Answering,
-    ) -> None:
-        """``grown`` is told which queues have new messages, and up to which log offset; ``held``, that some may wait for their time."""
-        self._copying = Copying(store, clock, alarms, grown, held)
-        room = HalfRoom(store, clock, limits, backlog)
-        self._sinks = SinkTransactions(store, clock, limits, quotas, room, alarms, topic, self._copying)
-        self._check_back = CheckBack(store, clock, limits, alarms, answering)
-        sending = HalfSending(store, limits, quotas, room, topic, self._check_back.watch)
-        endings = Endings(store, clock, self._copying, grown, held, self._check_back.said)
-        requests = TransactionRequests(store, self._check_back, answering)
+    def __init__(self, context: BrokerContext, quotas: Quotas, backlog: Backlog) -> None:
+        self._copying = Copying(context)
+        room = HalfRoom(context, backlog)
+        self._sinks = SinkTransactions(context, quotas, room, self._copying)
+        self._check_back = CheckBack(context)
         self._copying.begin()
-        self.handlers: dict[int, Callable[[Caller, Frame], None]] = {
-            **self._sinks.handlers,
-            **sending.handlers,
-            **endings.handlers,
-            **self._check_back.handlers,
-            **requests.handlers,
-        }
+        self.handlers = (
+            *self._sinks.handlers,
+            *HalfSending(context, quotas, room, self._check_back).handlers,
+            *Endings(context, self._copying, self._check_back).handlers,
+            *self._check_back.handlers,
+            *TransactionRequests(context, self._check_back).handlers,
+        )
 
     async def copy_decided(self) -> int:
         """Copy all that is decided, instead of behind everybody's back; returns how many messages that were."""

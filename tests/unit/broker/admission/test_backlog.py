@@ -53,7 +53,7 @@ def test_a_full_queue_refuses_until_the_slowest_group_has_caught_up(by_topic: bo
             await ann.send(records(4, first=35))
             with pytest.raises(BacklogFullError):
                 await ann.send(records(1, first=39))
-            assert await _dead(broker._store) == []
+            assert await _dead(broker.context.store) == []
 
     asyncio.run(main())
 
@@ -70,7 +70,7 @@ def test_what_is_too_much_dies_for_the_group_that_is_behind(kind: Kind, tmp_path
             await ann.send(records(2))
             await ann.ack(*await ann.ask_for(group="fast"), group="fast")
             await ann.send(records(3, first=2))
-            store = broker._store
+            store = broker.context.store
             assert await _dead(store) == [(f"m-{number}", DeadReason.QUEUE_FULL, "slow") for number in (3, 4)]
             assert [one.message_id for one in await ann.ask_for(group="fast")] == ["m-2", "m-3", "m-4"]
             got = await ann.ask_for(group="slow")
@@ -105,10 +105,10 @@ def test_members_do_not_see_what_is_too_old_or_done(kind: Kind, tmp_path: Path) 
             assert (await pull(0))[0] == [0, 2, 3]
             assert (await pull(0))[0] == [0, 2, 3]
             assert (await pull(0, group=""))[0] == [0, 1, 2, 3], "who only looks sees everything"
-            assert await _dead(broker._store) == [("m-1", DeadReason.TTL_EXPIRED, "billing")]
+            assert await _dead(broker.context.store) == [("m-1", DeadReason.TTL_EXPIRED, "billing")]
             clock.advance(10)
             assert await pull(0) == ([], 4)
-            assert len(await _dead(broker._store)) == 4
-            assert broker._store.state.group_offsets["billing", QueueKey(16, 0)] == 4
+            assert len(await _dead(broker.context.store)) == 4
+            assert broker.context.store.state.group_offsets["billing", QueueKey(16, 0)] == 4
 
     asyncio.run(main())

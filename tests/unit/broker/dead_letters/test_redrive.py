@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
 from litemq.broker.dead_letters.reading import Letter, Letters
 from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.queue_events import QueueListener
 from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError, OverloadedError, TopicNotFoundError
 from litemq.format.dead_letters import UNDECODABLE, DeadSelection
@@ -27,7 +30,7 @@ from support.waiting import eventually
 CONFIG = StoreConfig(segment_bytes=8 << 20)
 
 
-class Desk:
+class Desk(QueueListener):
     """A store with a topic of four queues, ten messages in queue 2, and who redrives."""
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
@@ -36,8 +39,16 @@ class Desk:
         self.topic = store.create_topic("orders", 4)
         self.letters = Letters(store)
         self.grown: list[QueueKey] = []
-        self.executor = ThreadPoolExecutor(1)
-        self.redriving = Redriving(store, self.letters, clock, self.executor, lambda keys, _end: self.grown.extend(keys))
+
+    @cached_property
+    def redriving(self) -> Redriving:
+        """Made on the event loop of the test."""
+        context = BrokerContext.over(self.store, self.clock, BrokerLimits())
+        context.events.add(self)
+        return Redriving(context, self.letters)
+
+    def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
+        self.grown += keys
 
     def fill(self, count: int = 10, queue_id: int = 2, expire_at: int = 0) -> None:
         first = self.store.state.next.get(QueueKey(self.topic.topic_id, queue_id), 0)
@@ -59,7 +70,6 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     store: Store = MemoryStore(clock) if request.param == "memory" else DiskStore(tmp_path, CONFIG, clock)
     desk = Desk(store, clock)
     yield desk
-    desk.executor.shutdown()
     store.close()
 
 

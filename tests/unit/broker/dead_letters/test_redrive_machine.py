@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import tempfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hypothesis import settings
@@ -13,6 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from litemq.broker.dead_letters.reading import Letters
 from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.context import BrokerContext
 from litemq.clock import FakeClock
 from litemq.format.dead_letters import DeadSelection
 from litemq.format.messages import decode_messages
@@ -34,7 +35,6 @@ class RedriveMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.executor = ThreadPoolExecutor(1)
         self.clock = FakeClock()
         self.sent = 0
         self.copies: Counter[str] = Counter()  # of each message in its topic
@@ -69,7 +69,7 @@ class RedriveMachine(RuleBasedStateMachine):
         meant = [letter for letter in self.dead if not group or letter[2] == group]
 
         async def main() -> list[Redrive]:
-            redriving = Redriving(self.store, self.letters, self.clock, self.executor, lambda _keys, _end: None)
+            redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
             begun = [redriving.begin("orders", DeadSelection(group=group), dry_run=dry_run, drop=drop) for _ in range(at_once)]
             await asyncio.gather(*(one.ended.wait() for one in begun))
             return begun
@@ -87,7 +87,7 @@ class RedriveMachine(RuleBasedStateMachine):
             meant = self.dead[which % len(self.dead)]
 
             async def main() -> Redrive:
-                redriving = Redriving(self.store, self.letters, self.clock, self.executor, lambda _keys, _end: None)
+                redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
                 begun = redriving.begin(
                     "orders", DeadSelection(message_ids=frozenset({meant[1]}), group=meant[2]), drop=drop, messages_per_s=1
                 )
@@ -110,7 +110,7 @@ class RedriveMachine(RuleBasedStateMachine):
             batch = b"".join(template.encode(b"mended", message_id=message_id) for _, message_id, _ in chosen)
 
             async def main() -> list[list[bool]]:
-                redriving = Redriving(self.store, self.letters, self.clock, self.executor, lambda _keys, _end: None)
+                redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
                 offsets = [letter[0] for letter in chosen]
                 return [await redriving.send_on_changed("orders", offsets, batch) for _ in range(2)]
 
@@ -145,7 +145,6 @@ class RedriveMachine(RuleBasedStateMachine):
                 found.update(one.message_id for one in decode_messages(bytes(self.store.read_queue(key, 0, 1 << 30, 1 << 30))))
         assert found == self.copies
         self.store.close()
-        self.executor.shutdown()
         shutil.rmtree(self.folder)
 
 

@@ -47,7 +47,7 @@ def test_only_what_is_wanted_is_given_out_and_the_rest_is_done(kind: Kind, text:
                     break
             assert _numbers(got) == list(range(0, 500, 10))
             assert await ann.ack(*got[:-1]) == []
-            offsets = broker._store.state.group_offsets
+            offsets = broker.context.store.state.group_offsets
             assert offsets["billing", QueueKey(16, 0)] == 490
             assert await ann.ack(got[-1]) == []
             assert offsets["billing", QueueKey(16, 0)] == 500  # those behind the last one are done, too
@@ -95,7 +95,7 @@ def test_a_filter_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> N
             await ann.create()
             with pytest.raises(FilterSyntaxError):
                 await ann.ask_for(filter="n >", filter_is_sql=True)
-            assert not broker._store.state.group_offsets
+            assert not broker.context.store.state.group_offsets
 
     asyncio.run(main())
 

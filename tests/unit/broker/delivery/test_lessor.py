@@ -54,7 +54,7 @@ def test_what_is_acked_is_done_and_the_rest_comes_again(kind: Kind, tmp_path: Pa
             assert await ann.ack(*again) == []
             _pass(broker, clock, 5)
             assert await ann.ask_for() == []
-            offsets = broker._store.state.group_offsets
+            offsets = broker.context.store.state.group_offsets
             assert [offsets["billing", QueueKey(16, queue_id)] for queue_id in (0, 1)] == [5, 3]
 
     asyncio.run(main())
@@ -145,14 +145,14 @@ def test_an_extended_lease_lasts_longer(tmp_path: Path) -> None:
             await ann.create(queues=1)
             await ann.send(records(3))
             got = await ann.ask_for()
-            log_end = broker._store.log_end
+            log_end = broker.context.store.log_end
             _pass(broker, clock, 0.4)
             assert await ann.extend(*got[:2]) == []
-            assert broker._store.log_end == log_end, "an extension by less than half a lease is not worth a record"
+            assert broker.context.store.log_end == log_end, "an extension by less than half a lease is not worth a record"
             _pass(broker, clock, 0.7)
             assert _ids(await ann.ask_for()) == ["m-2"]
             assert await ann.extend(got[0]) == []
-            assert broker._store.log_end > log_end
+            assert broker.context.store.log_end > log_end
             _pass(broker, clock, 0.4)
             assert _ids(await ann.ask_for()) == ["m-1"]
             _pass(broker, clock, 0.7)
@@ -176,8 +176,8 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
             assert await ann.ack(got[1], got[4]) == []
             assert await ann.fail(got[2]) == []
             if not cleanly:
-                broker._store.wait_confirmed(broker._store.log_end)
-                broker._store.abandon()  # type: ignore[attr-defined]
+                broker.context.store.wait_confirmed(broker.context.store.log_end)
+                broker.context.store.abandon()  # type: ignore[attr-defined]
             reached_the_end.append(True)
 
     async def second() -> None:
@@ -189,7 +189,7 @@ def test_leases_outlive_the_broker(cleanly: bool, tmp_path: Path) -> None:
             again = await ann.ask_for()
             assert [(one.message_id, one.tries) for one in again] == [("m-0", 2), ("m-2", 3), ("m-3", 2), ("m-5", 2)]
             assert await ann.ack(*again) == []
-            assert broker._store.state.group_offsets["billing", QueueKey(16, 0)] == 6
+            assert broker.context.store.state.group_offsets["billing", QueueKey(16, 0)] == 6
 
     try:
         asyncio.run(first())
@@ -284,7 +284,7 @@ def test_what_retention_took_is_told_once_beside_what_is_there(lost: int, tmp_pa
             await ann.send(records(3), 0)
             await ann.send(records(3, first=3), 1)
             gone = RetentionCrossed(queues=[Queue(topic_id=16, queue_id=lost, least=3)])
-            broker._store.append_control(Control(retention_crossed=gone))
+            broker.context.store.append_control(Control(retention_crossed=gone))
             told, got = 0, []
             for _ in range(4):
                 try:

@@ -26,7 +26,7 @@ def _told(messages: list[Got]) -> list[tuple[str, int]]:
 
 async def _fire(broker: Broker) -> None:
     await broker.fire_due()
-    await broker._store.confirmed(broker._store.log_end)
+    await broker.context.store.confirmed(broker.context.store.log_end)
 
 
 async def _dead(store: Store, topic: str = "orders") -> list[StoredRecord]:
@@ -51,7 +51,7 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
             got = await ann.ask_for()
             assert await ann.fail(got[1], delay_ms=500) == []
             assert await ann.ack(got[0], got[2]) == []
-            progress = broker._store.state.delivery.progress
+            progress = broker.context.store.state.delivery.progress
             assert progress.offsets["billing", QueueKey(16, 0)] == 3, "a try that waits is settled where it stood"
             clock.advance(0.4)
             await _fire(broker)
@@ -76,7 +76,7 @@ def test_a_try_that_failed_is_due_later_and_counts_on(kind: Kind, tmp_path: Path
             fourth = await waiting
             assert _told(fourth) == [("m-1", 4)]
             assert await ann.ack(fourth[0]) == []
-            assert not list(broker._store.state.delivery.tries)
+            assert not list(broker.context.store.state.delivery.tries)
             clock.advance(10)
             await _fire(broker)
             assert await ann.ask_for() == []
@@ -120,7 +120,7 @@ def test_what_was_tried_too_often_is_in_the_dead_letters_once(kind: Kind, tmp_pa
             ann = Leaser(broker)
             await ann.create(queues=1)
             await ann.send(records(3))
-            store = broker._store
+            store = broker.context.store
             for number in range(3):
                 got = await ann.ask_for(max_retries=2, wait_ms=60_000)
                 assert [one.tries for one in got] == [number + 1] * 3
@@ -155,7 +155,7 @@ def test_what_is_rejected_is_dead_at_once(kind: Kind, tmp_path: Path) -> None:
             got = await ann.ask_for()
             assert await ann.fail(got[0], final=True, reason=4, error="KeyError: 'x'") == []
             assert await ann.fail(got[0], final=True, reason=4, error="KeyError: 'x'") == []  # an answer may be lost
-            (letter,) = await _dead(broker._store)
+            (letter,) = await _dead(broker.context.store)
             story = story_of(letter.record.properties)
             assert (story.reason, story.consumer, story.error) == (DeadReason.CONSUME_ERROR, "ann", "KeyError: 'x'")
             assert story.place == "16/0/0"
@@ -182,7 +182,7 @@ def test_what_is_too_old_is_given_to_nobody(kind: Kind, tmp_path: Path) -> None:
             await _fire(broker)
             assert await ann.ack(*first) == [], "whoever has it may finish"
             assert _told(await ann.ask_for()) == [("m-2", 1)]
-            letters = await _dead(broker._store)
+            letters = await _dead(broker.context.store)
             assert [original_of(letter.record).record.message_id for letter in letters] == ["m-1", "m-3"]
             assert {story_of(letter.record.properties).reason for letter in letters} == {DeadReason.TTL_EXPIRED}
             assert await ann.ask_for() == []
@@ -210,7 +210,7 @@ def test_members_let_tries_fail_without_a_lease(kind: Kind, tmp_path: Path) -> N
             await ann.channel.ask(Opcode.JOIN_GROUP, JoinRequest(group="billing", topic="orders").SerializeToString())
             await ann.channel.ask(Opcode.SETTLE, request)
             await ann.channel.ask(Opcode.SETTLE, request)  # an answer may be lost
-            store = broker._store
+            store = broker.context.store
             assert store.state.group_offsets["billing", QueueKey(16, 0)] == 3
             assert len(await _dead(store)) == 1
             clock.advance(1)

@@ -116,7 +116,7 @@ def test_tried_again_and_given_up(kind: Kind, tmp_path: Path) -> None:
         assert (answer.verdict, "try 1 failed" in answer.sentence) == ("waits-for-try", True)
         desk.clock.advance(6)
         await desk.broker.fire_due()
-        await desk.broker._store.confirmed(desk.broker._store.log_end)  # only what may be read is given out
+        await desk.broker.context.store.confirmed(desk.broker.context.store.log_end)  # only what may be read is given out
         token = await desk.lease(most=3)
         answer = await desk.why()
         assert answer.verdict == "leased"
@@ -172,7 +172,7 @@ def test_the_trace_is_told_with_it(tmp_path: Path) -> None:
         await desk.ack(token, 0, 1)
         await desk.fail(token, 1, is_final=True)
         desk.broker._trace.flush()
-        await desk.broker._store.confirmed(desk.broker._store.log_end)
+        await desk.broker.context.store.confirmed(desk.broker.context.store.log_end)
         told = [line.split(maxsplit=2)[2] for line in (await desk.why()).facts if line.startswith("trace: ")]
         assert told == [
             "stored orders/0 at 0",

@@ -36,7 +36,7 @@ class Groups(RuleBasedStateMachine):
         self.now = 0
         self.strategy = strategy
         self.numbers = count(1)
-        self.group = Membership(QUEUES, self.numbers.__next__)
+        self.group = Membership(QUEUES, self.numbers)
         self.readers: dict[str, Reader] = {}
         self.written = dict.fromkeys(QUEUES, 0)
         self.committed = dict.fromkeys(QUEUES, 0)
@@ -155,7 +155,7 @@ class Groups(RuleBasedStateMachine):
     @rule()
     def broker_restarts(self) -> None:
         """Members are forgotten, offsets are not; members find out when they next say something."""
-        self.group = Membership(QUEUES, self.numbers.__next__)
+        self.group = Membership(QUEUES, self.numbers)
 
     @precondition(lambda self: self.group.members)
     @rule()

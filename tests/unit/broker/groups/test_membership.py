@@ -14,7 +14,7 @@ TIMEOUT, GRACE = 5_000, 500
 
 
 def fresh() -> Membership:
-    return Membership(QUEUES, count(1).__next__)
+    return Membership(QUEUES, count(1))
 
 
 def queues_of(group: Membership, name: str) -> set[int]:

@@ -33,7 +33,7 @@ class DeliveryStatistics(NamedTuple):
 
 
 def _statistics(broker: Broker, clock: FakeClock) -> DeliveryStatistics:
-    state = broker._store.state
+    state = broker.context.store.state
     keys = [QueueKey(16, queue_id) for queue_id in range(state.topics[16].queues)]
     retry = state.topic(retry_topic("billing"))
     if retry is not None and QueueKey(retry.topic_id, 16) in state.next:
@@ -68,9 +68,9 @@ def test_every_message_is_counted_where_it_is(tmp_path: Path) -> None:
             got.sort(key=lambda one: (one.queue_id, one.offset))
             assert _numbers(_statistics(broker, clock)) == (10, 10, 0, 0)
             assert await ann.ack(*got[1:6]) == []
-            assert oldest_store_timestamp(broker._store, _statistics(broker, clock)) == began
+            assert oldest_store_timestamp(broker.context.store, _statistics(broker, clock)) == began
             assert await ann.ack(got[0]) == []
-            assert oldest_store_timestamp(broker._store, _statistics(broker, clock)) == began + 1000
+            assert oldest_store_timestamp(broker.context.store, _statistics(broker, clock)) == began + 1000
             assert await ann.fail(got[6]) == []
             assert await ann.fail(got[7], delay_ms=5000) == []
             assert _numbers(_statistics(broker, clock)) == (3, 2, 1, 1)
@@ -79,12 +79,12 @@ def test_every_message_is_counted_where_it_is(tmp_path: Path) -> None:
             clock.advance(10)
             await broker.fire_due()
             assert _numbers(_statistics(broker, clock)) == (4, 0, 4, 0)
-            await broker._store.confirmed(broker._store.log_end)
+            await broker.context.store.confirmed(broker.context.store.log_end)
             assert await ann.ack(*await ann.ask_for()) == []
             assert _numbers(_statistics(broker, clock)) == (0, 0, 0, 0)
-            assert oldest_store_timestamp(broker._store, _statistics(broker, clock)) == 0
+            assert oldest_store_timestamp(broker.context.store, _statistics(broker, clock)) == 0
             await ann.send(records(5, first=10), 0)
-            broker._store.state.least[QueueKey(16, 0)] = 8
+            broker.context.store.state.least[QueueKey(16, 0)] = 8
             assert _statistics(broker, clock).lag == 3, "what retention took is no lag"
 
     asyncio.run(main())

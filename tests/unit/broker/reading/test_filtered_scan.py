@@ -156,7 +156,7 @@ def test_a_pull_moves_on_over_what_is_not_wanted(kind: Kind, cold: bool, tmp_pat
             await ann.create(queues=1)
             await ann.send(_records(100))
             if cold:
-                monkeypatch.setattr(broker._store, "read_entries_if_hot", lambda *_: None)
+                monkeypatch.setattr(broker.context.store, "read_entries_if_hot", lambda *_: None)
             answer = await _pull(ann, text="C", most=3)
             assert _numbers(answer.attachment) == [4, 9, 14]
             assert PullAnswer.FromString(answer.header).next_offset == 15

@@ -103,7 +103,7 @@ def test_what_is_not_in_memory_is_read_from_disk(tmp_path: Path, monkeypatch: py
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(5))
-            monkeypatch.setattr(broker._store, "read_if_hot", lambda *_: None)
+            monkeypatch.setattr(broker.context.store, "read_if_hot", lambda *_: None)
             assert _offsets(await _pull(ann)) == [0, 1, 2, 3, 4]
 
     asyncio.run(main())
@@ -116,7 +116,7 @@ def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pyt
             await ann.create()
             await ann.send(records(5))
             reads = most = 0
-            pull = broker._store.pull
+            pull = broker.context.store.pull
 
             async def counted(*arguments: Any) -> bytes | memoryview:
                 nonlocal reads, most
@@ -128,8 +128,8 @@ def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pyt
                 finally:
                     reads -= 1
 
-            monkeypatch.setattr(broker._store, "pull", counted)
-            monkeypatch.setattr(broker._store, "read_if_hot", lambda *_: None)
+            monkeypatch.setattr(broker.context.store, "pull", counted)
+            monkeypatch.setattr(broker.context.store, "read_if_hot", lambda *_: None)
             answers = await asyncio.gather(*(_pull(ann) for _ in range(30)), return_exceptions=True)
             refused = [answer for answer in answers if isinstance(answer, OverloadedError)]
             assert most == 1
@@ -203,7 +203,7 @@ def test_offsets_that_are_not_there(tmp_path: Path) -> None:
             await ann.send(records(3))
             with pytest.raises(OffsetOutOfRangeError):
                 await _pull(ann, 4)
-            broker._store.state.least[QueueKey(16, 0)] = 2
+            broker.context.store.state.least[QueueKey(16, 0)] = 2
             with pytest.raises(OffsetExpiredError, match="retention"):
                 await _pull(ann, 1)
             with pytest.raises(InvalidArgumentError):

@@ -17,13 +17,16 @@ class _Work:
         self.may_end = asyncio.Event()
         self.done = 0
         self.then: list[int] = []
-        self.errand = Errand("tests", "nothing was done", self.work, self.then.append)
+        self.errand = Errand("tests", "nothing was done", self)
 
     async def work(self) -> None:
         await self.may_end.wait()
         if self.failures:
             raise DiskFullError(self.failures.pop(0))
         self.done += 1
+
+    def on_end(self, after_ms: int) -> None:
+        self.then.append(after_ms)
 
     async def ended(self) -> None:
         assert self.errand.task is not None

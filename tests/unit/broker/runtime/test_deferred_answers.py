@@ -88,7 +88,7 @@ def test_nothing_goes_on_behind_a_close() -> None:
 def test_an_answer_waits_until_everything_before_it_is_safe(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("disk", tmp_path) as broker:
-            store, caller = broker._store, _Caller()
+            store, caller = broker.context.store, _Caller()
             store.create_topic("orders", 1)
             answer_when_safe(store, caller, FRAME, store.log_end, b"done")
             assert await _until_told(caller) == b"done"

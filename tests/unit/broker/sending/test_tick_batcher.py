@@ -34,14 +34,14 @@ def test_all_of_one_turn_become_one_append(kind: Kind, tmp_path: Path) -> None:
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
             await ann.create()
             appends = 0
-            append = broker._store.append
+            append = broker.context.store.append
 
             def counted(*args: object, **options: object) -> object:
                 nonlocal appends
                 appends += 1
                 return append(*args, **options)  # type: ignore[arg-type]
 
-            broker._store.append = counted  # type: ignore[method-assign,assignment]
+            broker.context.store.append = counted  # type: ignore[method-assign,assignment]
             asked = [ann.send(records(), queue) for queue in (0, 1, 0)] + [bob.send(records(3), 1), bob.send(records(), 0)]
             answers = await asyncio.gather(*asked)
             assert [answer.queue_offset for answer in answers] == [0, 0, 1, 1, 2]
@@ -89,7 +89,7 @@ def test_a_repeated_send_is_appended_once(kind: Kind, tmp_path: Path) -> None:
             # A batch whose first part is known.
             longer = await ann.send(records(4, first=0, producer_id=7))
             assert ([e.queue_offset for e in longer.earlier], longer.queue_offset) == ([0, 1], 2)
-            assert broker._store.state.next[QueueKey(16, 0)] == 4
+            assert broker.context.store.state.next[QueueKey(16, 0)] == 4
             # The same sequences are others in another queue, and of another producer.
             assert (await ann.send(one, 1)).queue_offset == 0
             assert (await ann.send(records(producer_id=8))).queue_offset == 4

@@ -30,7 +30,7 @@ def _run(test: Coroutine[Any, Any, None]) -> None:
 
 
 async def _read(broker: Broker, queue_id: int = 0, topic_id: int = 16) -> list[StoredRecord]:
-    store = broker._store
+    store = broker.context.store
     await store.confirmed(store.log_end)
     data = await store.pull(QueueKey(topic_id, queue_id), 0, 1000)
     found = []
@@ -64,14 +64,14 @@ def test_fired_when_due_with_the_one_that_waited_as_origin(kind: Kind, tmp_path:
             (fired,) = await _read(broker, 2)
             assert fired.stamp is not None
             assert (fired.stamp.kind, fired.stamp.origin >= 0, fired.record.delay_time) == (RecordKind.FIRED, True, due)
-            assert broker._store.read_record(fired.stamp.origin).record == fired.record
+            assert broker.context.store.read_record(fired.stamp.origin).record == fired.record
             clock.advance(3600)
             await broker.fire_due()
             assert len(await _read(broker, 2)) == 1
             # A repeated send is neither stored nor delayed again.
             again = await ann.send(sent, 2)
             assert ([earlier.queue_offset for earlier in again.earlier], again.queue_offset) == ([-1], -1)
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -105,7 +105,7 @@ def test_in_the_order_of_their_due_times_however_many(kind: Kind, tmp_path: Path
             await broker.fire_due()
             dues = [stored.record.delay_time for stored in await _read(broker)]
             assert dues == sorted(dues)
-            assert broker._store.state.next[QueueKey(16, 0)] == 3000
+            assert broker.context.store.state.next[QueueKey(16, 0)] == 3000
 
     _run(main())
 
@@ -118,7 +118,7 @@ def test_what_waited_for_long_is_read_without_keeping_anybody_waiting(tmp_path: 
     async def main() -> None:
         clock = FakeClock()
         async with running_broker("disk", tmp_path, clock=clock) as broker:
-            store = broker._store
+            store = broker.context.store
             monkeypatch.setattr(CommitLog, "is_hot", lambda *_: False)
             read = store.read_pending
 
@@ -194,7 +194,7 @@ def test_what_has_no_topic_any_more_does_not_wait_for_ever(kind: Kind, tmp_path:
             with caplog.at_level(logging.CRITICAL, "litemq"):
                 await broker.fire_due()
             assert await _ids(broker) == ["m-0"]
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -206,16 +206,16 @@ def test_a_failing_store_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptur
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(delay_time=clock.wall_ms() + 1000))
-            append = broker._store.append_placed
+            append = broker.context.store.append_placed
 
             def failing(_placed: object) -> object:
                 raise DiskFullError("no space")
 
-            broker._store.append_placed = failing  # type: ignore[method-assign,assignment]
+            broker.context.store.append_placed = failing  # type: ignore[method-assign,assignment]
             clock.advance(1)
             with pytest.raises(DiskFullError):
                 await broker.fire_due()
-            broker._store.append_placed = append  # type: ignore[method-assign]
+            broker.context.store.append_placed = append  # type: ignore[method-assign]
             assert await broker.fire_due() == 1
             assert await _ids(broker) == ["m-0"]
 
@@ -233,7 +233,7 @@ def test_a_delay_has_limits_and_timers_have_room(tmp_path: Path) -> None:
             with pytest.raises(InvalidArgumentError, match="365 days"):
                 await ann.send(records(delay_time=clock.wall_ms() + 366 * DAY) + records())
             await ann.send(records(delay_time=clock.wall_ms() + 365 * DAY))
-            broker._store.timer_room = 100  # type: ignore[misc]
+            broker.context.store.timer_room = 100  # type: ignore[misc]
             delayed, plain = await asyncio.gather(
                 ann.send(records(delay_time=clock.wall_ms() + DAY)), ann.send(records()), return_exceptions=True
             )
@@ -254,7 +254,7 @@ def test_every_durability(level: Durability, tmp_path: Path) -> None:
             answer = await ann.send(both)
             places = [earlier.queue_offset for earlier in answer.earlier]
             assert (places, answer.queue_offset) == ([-1, 0] if level else [], -1)
-            await broker._store.confirmed(broker._store.log_end)
+            await broker.context.store.confirmed(broker.context.store.log_end)
             clock.advance(1)
             await broker.fire_due()
             assert await _ids(broker) == ["m-1", "m-0"]
@@ -283,7 +283,7 @@ def test_a_store_that_has_failed_is_no_surprise(tmp_path: Path, caplog: pytest.L
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(delay_time=clock.wall_ms() + 1000))
-            broker._store.close()
+            broker.context.store.close()
             clock.advance(1)
             with pytest.raises(StoreFailedError):
                 await broker.fire_due()

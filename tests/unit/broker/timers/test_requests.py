@@ -51,7 +51,7 @@ def _run(test: Coroutine[Any, Any, None]) -> None:
 
 
 async def _ids(broker: Broker, topic_id: int = 16) -> list[str]:
-    store = broker._store
+    store = broker.context.store
     await store.confirmed(store.log_end)
     key = QueueKey(topic_id, 0)
     return [view.message_id for view in views(await store.pull(key, store.state.least.get(key, 0), 1000))]
@@ -100,7 +100,7 @@ def test_what_is_cancelled_never_fires(kind: Kind, tmp_path: Path) -> None:
             await ann.send(records(4, delay_time=clock.wall_ms() + 1000))
             await ann.send(records(1, first=4, delay_time=clock.wall_ms() + 40 * DAY))
             assert await _cancel(ann, "m-1", "m-4", "other", "m-1") == [CANCELLED, CANCELLED, UNKNOWN, CANCELLED]
-            assert broker._store.state.delivery.timers.count == 3
+            assert broker.context.store.state.delivery.timers.count == 3
             clock.advance(1)
             await broker.fire_due()
             assert await _ids(broker) == ["m-0", "m-2", "m-3"]
@@ -108,7 +108,7 @@ def test_what_is_cancelled_never_fires(kind: Kind, tmp_path: Path) -> None:
             clock.advance(100 * 24 * 3600)
             await broker.fire_due()
             assert await _ids(broker) == ["m-0", "m-2", "m-3"]
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -121,12 +121,12 @@ def test_requests_of_one_turn_are_one_record(kind: Kind, tmp_path: Path) -> None
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(20, delay_time=clock.wall_ms() + 1000))
-            first = broker._store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
+            first = broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
             asked = [_cancel(ann, f"m-{number % 20}") for number in range(40)]
             outcomes = [outcome for (outcome,) in await asyncio.gather(*asked)]
             assert sorted(outcomes) == [CANCELLED] * 20 + [BEFORE] * 20
             assert outcomes[:20] == [CANCELLED] * 20
-            assert broker._store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] - first <= 2
+            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] - first <= 2
             clock.advance(2)
             await broker.fire_due()
             assert await _ids(broker) == []
@@ -141,7 +141,7 @@ def test_cancelled_while_it_is_about_to_fire(tmp_path: Path) -> None:
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(2, delay_time=clock.wall_ms() + 1000))
-            store = broker._store
+            store = broker.context.store
             clock.advance(1)
             taken = store.timers.take(clock.wall_ms(), store.confirm_offset, 10)
             assert await _cancel(ann, "m-0") == [CANCELLED]
@@ -160,7 +160,7 @@ def test_what_fires_while_it_is_looked_up_was_delivered(kind: Kind, tmp_path: Pa
             await ann.create()
             await ann.send(records(2, delay_time=clock.wall_ms() + 1000))
             loop = asyncio.get_running_loop()
-            store = broker._store
+            store = broker.context.store
             found = store.timers_among
             fired: list[int] = []
 
@@ -238,7 +238,7 @@ def test_moved_it_fires_at_its_last_time(kind: Kind, tmp_path: Path) -> None:
             clock.advance(50 * 24 * 3600)
             await broker.fire_due()
             assert len(await _ids(broker)) == 3
-            state = broker._store.state.delivery
+            state = broker.context.store.state.delivery
             assert (state.timers.count, len(state.moved_timers)) == (0, 0)
             with pytest.raises(TimerEndedError, match="delivered"):
                 await _move(ann, "m-0", clock.wall_ms())
@@ -265,7 +265,7 @@ def test_what_is_moved_can_be_cancelled(kind: Kind, tmp_path: Path) -> None:
             clock.advance(31 * 24 * 3600)
             await broker.fire_due()
             assert await _ids(broker) == []
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -304,9 +304,9 @@ def test_a_batch_is_cancelled_by_one_record(kind: Kind, tmp_path: Path) -> None:
             due = clock.wall_ms() + 1000
             await ann.send(_of_batch("b", 0, 3, due))
             await ann.send(_of_batch("other", 3, 1, due))
-            first = broker._store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
+            first = broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)]
             await _cancel_batch(ann, "b")
-            assert broker._store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 1
+            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 1
             await ann.send(_of_batch("b", 4, 1, due))
             assert (await _describe(ann, "m-0")).state == 3
             assert [timer.message_id for timer in (await _page(ann)).timers] == ["m-3", "m-4"]
@@ -320,8 +320,8 @@ def test_a_batch_is_cancelled_by_one_record(kind: Kind, tmp_path: Path) -> None:
             await broker.fire_due()
             assert await _ids(broker) == ["m-3", "m-4"]
             # Those that did not fire were ended by one record.
-            assert broker._store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 2
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.next[QueueKey(CONTROL_TOPIC_ID, 0)] == first + 2
+            assert broker.context.store.state.delivery.timers.count == 0
             assert await _cancel(ann, "m-0", "m-4") == [BEFORE, DELIVERED]
 
     _run(main())
@@ -333,7 +333,7 @@ def test_a_cancelled_batch_is_not_carried_on(tmp_path: Path) -> None:
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
-            store = broker._store
+            store = broker.context.store
             assert isinstance(store, DiskStore)
             await ann.send(_of_batch("b", 0, 3, clock.wall_ms() + 5 * DAY))
             await ann.send(records(2, first=3, delay_time=clock.wall_ms() + 5 * DAY))
@@ -399,7 +399,7 @@ def test_what_is_not_safe_yet_or_damaged_is_not_listed(kind: Kind, tmp_path: Pat
             ann = Asking(broker)
             await ann.create()
             await ann.send(records(3, delay_time=clock.wall_ms() + DAY))
-            store = broker._store
+            store = broker.context.store
             read = store.read_raw
             offsets: list[int] = []
 
@@ -424,7 +424,7 @@ def test_carried_on_while_it_is_described(tmp_path: Path, monkeypatch: pytest.Mo
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
-            store = broker._store
+            store = broker.context.store
             assert isinstance(store, DiskStore)
             await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
             for _ in range(3):
@@ -450,7 +450,7 @@ def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.M
         async with running_broker("disk", tmp_path, clock=clock) as broker:
             ann = Asking(broker)
             await ann.create()
-            store = broker._store
+            store = broker.context.store
             assert isinstance(store, DiskStore)
             await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
             for _ in range(3):
@@ -501,7 +501,7 @@ def test_a_lookup_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
             def failing(*_: object) -> object:
                 raise RuntimeError("a bug")
 
-            monkeypatch.setattr(broker._store, "timers_among", failing)
+            monkeypatch.setattr(broker.context.store, "timers_among", failing)
             with pytest.raises(StorageError):
                 await _cancel(ann, "m-0")
             monkeypatch.setattr("litemq.broker.timers.changes._MOST_NAMES", 0)

@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName, TimerState
 from litemq.clock import FakeClock
@@ -57,9 +58,10 @@ class TimerHistories(RuleBasedStateMachine):
         self._read()  # what became due meanwhile
 
     async def _start(self) -> Timers:
-        self.alarms = Alarms(self.time)
+        context = BrokerContext.over(self.store, self.time, BrokerLimits())
+        self.alarms = context.alarms
         self.alarms.close()  # nothing rings by itself: what happens, and when, depends on nothing but the steps
-        timers = Timers(self.store, self.time, self.alarms, lambda _keys, _end: None)
+        timers = Timers(context)
         if timers._errand.task is not None:
             await timers._errand.task
         return timers

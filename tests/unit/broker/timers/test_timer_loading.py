@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from litemq.broker.runtime.alarms import Alarms
+from litemq.broker.limits import BrokerLimits
+from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.firing import Timers
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError
@@ -48,8 +49,9 @@ def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path:
     async def main() -> None:
         clock = FakeClock()
         store = SlowStore(tmp_path, clock)
-        alarms = Alarms(clock)
-        timers = Timers(store, clock, alarms, lambda _keys, _end: None)
+        context = BrokerContext.over(store, clock, BrokerLimits())
+        alarms = context.alarms
+        timers = Timers(context)
         await timers.fire_due()
         now = clock.wall_ms()
         store.send(now + 100 * SECOND, now + 300 * SECOND)
@@ -80,8 +82,9 @@ def test_loading_that_fails_is_tried_again_a_second_later(tmp_path: Path, caplog
     async def main() -> None:
         clock = FakeClock()
         store = SlowStore(tmp_path, clock)
-        alarms = Alarms(clock)
-        timers = Timers(store, clock, alarms, lambda _keys, _end: None)
+        context = BrokerContext.over(store, clock, BrokerLimits())
+        alarms = context.alarms
+        timers = Timers(context)
         await timers.fire_due()
         store.failure = CorruptStoreError("day-1", 0, "damaged")
         clock.advance(110)

@@ -48,10 +48,10 @@ def test_an_archive_reports_and_is_described(kind: Kind, tmp_path: Path) -> None
             told = await _describe(ann)
             assert (told.location, told.topic_id, told.reported_at > 0) == ("/a", 16, True)
             assert [(queue.queue_id, queue.begin, queue.next) for queue in told.queues] == [(0, 0, 3)]
-            log_end = broker._store.log_end
+            log_end = broker.context.store.log_end
             await _report(ann, {0: 3})
             await _report(ann, {0: 1})
-            assert broker._store.log_end == log_end, "what is known already is not written again"
+            assert broker.context.store.log_end == log_end, "what is known already is not written again"
             await _report(ann, {0: 5, 1: 0})
             told = await _describe(ann)
             assert [(queue.queue_id, queue.next) for queue in told.queues] == [(0, 5), (1, 0)]
@@ -119,7 +119,7 @@ def test_what_is_only_in_the_archive_counts(tmp_path: Path) -> None:
             await ann.create(queues=1)
             await ann.send(records(10))
             await _report(ann, {0: 8})
-            broker._store.state.least[QueueKey(16, 0)] = 6  # retention took the others
+            broker.context.store.state.least[QueueKey(16, 0)] = 6  # retention took the others
             described = await ann.channel.ask(Opcode.DESCRIBE_TOPIC, TopicRequest(topic="orders").SerializeToString())
             (queue,) = TopicAnswer.FromString(described.header).queues
             assert (queue.least, queue.archived_from, queue.next) == (6, 0, 10)

@@ -37,14 +37,14 @@ class Desk:
 
     async def events(self) -> list[TraceEvent]:
         """Everything that was told so far."""
-        store = self.broker._store
+        store = self.broker.context.store
         await store.confirmed(store.log_end)  # only what may be read is told
         self.broker._trace.flush()
         await store.confirmed(store.log_end)
         return [event for number in range(store.state.next.get(TRACE_QUEUE, 0)) for event in self._record(number)]
 
     def _record(self, number: int) -> list[TraceEvent]:
-        store = self.broker._store
+        store = self.broker.context.store
         log_offset = int(store.read_entries(TRACE_QUEUE, number, 1)["log_offset"][0])
         record = store.read_record(log_offset).record
         assert record.topic == TRACE_TOPIC
@@ -160,6 +160,6 @@ def test_a_broker_that_stops_tells_what_it_knows(tmp_path: Path) -> None:
             await worker.create(queues=1)
             await worker.send(records(2))
             broker.close()
-            assert broker._store.state.next[TRACE_QUEUE] == 1
+            assert broker.context.store.state.next[TRACE_QUEUE] == 1
 
     asyncio.run(main())

@@ -11,6 +11,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.transactions import decisions as endings
 from litemq.broker.transactions import publishing as copying
+from litemq.broker.transactions.describe import state_of
 from litemq.errors import TransactionEndedError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_record
@@ -107,7 +108,7 @@ class Transactions(BrokerMachine):
 
     async def _ring(self) -> None:
         self.broker.alarms.ring_due()
-        await asyncio.gather(*self.broker._answering._tasks)
+        await asyncio.gather(*self.broker.context.answers._tasks)
 
     # What brokers do ------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class Transactions(BrokerMachine):
             if state == TX_UNDECIDED:
                 assert known is not None
                 assert (known.count, known.checks) == (len(self.sent[name]), self.checks[name])
-            assert endings.state_of(halves, name) == state
+            assert state_of(halves, name) == state
         dead = [name for name, state in self.states.items() if state == TX_DEAD]
         assert len(self.store.state.delivery.dead_letters) == sum(len(self.sent[name]) for name in dead)
 

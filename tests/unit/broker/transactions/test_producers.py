@@ -73,7 +73,7 @@ async def _producer(
         producer = Producer(broker)
         await producer.create()
         yield producer, broker
-        await asyncio.gather(*broker._answering._tasks)
+        await asyncio.gather(*broker.context.answers._tasks)
 
 
 def _records(data: bytes | memoryview) -> list[StoredRecord]:
@@ -86,7 +86,7 @@ def _records(data: bytes | memoryview) -> list[StoredRecord]:
 
 
 async def _read(broker: Broker, queue_id: int = 0, topic_id: int = 16) -> list[StoredRecord]:
-    store = broker._store
+    store = broker.context.store
     await broker._transactions.copy_decided()
     await store.confirmed(store.log_end)
     return _records(await store.pull(QueueKey(topic_id, queue_id), 0, 20_000, 1 << 30))
@@ -99,7 +99,7 @@ async def _ids(broker: Broker, queue_id: int = 0) -> list[str]:
 async def _pass(broker: Broker, clock: FakeClock, seconds: float) -> None:
     clock.advance(seconds)
     broker.alarms.ring_due()
-    await asyncio.gather(*broker._answering._tasks)
+    await asyncio.gather(*broker.context.answers._tasks)
 
 
 @KINDS
@@ -117,11 +117,11 @@ def test_a_half_is_seen_by_nobody_until_it_is_committed(kind: Kind, tmp_path: Pa
             (message,) = await _read(broker, 2)
             assert message.stamp is not None
             assert (message.record.message_id, message.stamp.kind) == (f"{ONE}#0", RecordKind.COMMITTED)
-            before = broker._store.read_record(message.stamp.origin)
+            before = broker.context.store.read_record(message.stamp.origin)
             assert before.stamp is not None
             assert (before.record, before.stamp.kind, before.stamp.topic_id) == (message.record, RecordKind.HALF, HALF_TOPIC_ID)
             assert len(await _read(broker, topic_id=ROLLBACK_TOPIC_ID)) == 1
-            assert len(broker._store.state.delivery.halves) == broker._store.state.delivery.halves.bytes == 0
+            assert len(broker.context.store.state.delivery.halves) == broker.context.store.state.delivery.halves.bytes == 0
 
     _run(main())
 
@@ -131,7 +131,7 @@ def test_what_comes_in_one_turn_is_one_append_each_way(kind: Kind, tmp_path: Pat
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             appends: list[int] = []
-            store = broker._store
+            store = broker.context.store
             write = store._write  # type: ignore[attr-defined]
 
             def counted(batch: Any, **more: Any) -> Any:
@@ -235,7 +235,7 @@ def test_what_is_not_taken(kind: Kind, tmp_path: Path) -> None:
                 await producer.commit()
             with pytest.raises(InvalidArgumentError):
                 await producer.poll("%shop")
-            assert len(broker._store.state.delivery.halves) == 2
+            assert len(broker.context.store.state.delivery.halves) == 2
 
     _run(main())
 
@@ -243,7 +243,7 @@ def test_what_is_not_taken(kind: Kind, tmp_path: Path) -> None:
 def test_what_is_safe_in_memory_is_answered_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer("disk", tmp_path) as (producer, broker):
-            store = broker._store
+            store = broker.context.store
             store.when_confirmed = lambda *_: None  # type: ignore[method-assign]
             await producer.send_halves(half(ONE, level=Durability.MEMORY))
             waiting = asyncio.ensure_future(producer.send_halves(half(TWO)))
@@ -265,11 +265,11 @@ def test_a_message_that_is_due_later_becomes_a_timer(kind: Kind, tmp_path: Path)
             await producer.commit(ONE, TWO)
             assert await _ids(broker) == [f"{ONE}#1"]
             assert len(await _read(broker, topic_id=TIMER_TOPIC_ID)) == 2
-            assert broker._store.state.delivery.timers.count == 2
+            assert broker.context.store.state.delivery.timers.count == 2
             clock.advance(5.1)
             await broker.fire_due()
             assert await _ids(broker) == [f"{ONE}#1", f"{ONE}#0", f"{TWO}#0"]
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -282,7 +282,7 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
             broker._transactions._copying.close()
             await producer.send_halves(half(ONE, body=bytes(900)) + half(ONE, 1) + half(TWO))
             assert await producer.commit(ONE, TWO) == [TX_COMMITTED] * 2
-            store = broker._store
+            store = broker.context.store
             await store.confirmed(store.log_end)
             assert [each.record.message_id for each in _records(store.read_queue(QueueKey(16, 0), 0, 9))] == [f"{TWO}#0"]
             facts = await producer.describe(ONE)
@@ -297,7 +297,7 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
 def test_a_damaged_half_does_not_hold_up_the_others(tmp_path: Path) -> None:
     async def main() -> None:
         async with _producer("disk", tmp_path) as (producer, broker):
-            store = broker._store
+            store = broker.context.store
             assert isinstance(store, DiskStore)
             await producer.send_halves(half(ONE) + half(TWO) + half(TWO, 1))
             known = store.state.delivery.halves.get(TWO)
@@ -329,10 +329,10 @@ def test_whoever_waits_is_asked_and_each_round_is_one_record(kind: Kind, tmp_pat
                 await lost
             await _pass(broker, clock, 59)
             assert not waiting.done(), "never before its time"
-            controls = broker._store.state.next[QueueKey(1, 0)]
+            controls = broker.context.store.state.next[QueueKey(1, 0)]
             await _pass(broker, clock, 1.1)
             asked, records = await waiting
-            assert broker._store.state.next[QueueKey(1, 0)] == controls + 1
+            assert broker.context.store.state.next[QueueKey(1, 0)] == controls + 1
             assert [(facts.transaction, facts.records, facts.checks) for facts in asked] == [(ONE, 2, 1), (TWO, 1, 1)]
             assert [stored.record.message_id for stored in _records(records)] == [f"{ONE}#0", f"{ONE}#1", f"{TWO}#0"]
             assert [each.asked for each in asked[0].story] == ["tester"]
@@ -363,7 +363,7 @@ def test_what_nobody_decides_is_a_dead_letter_with_its_story_and_can_be_sent_on(
             assert (await producer.describe(ONE)).state == TX_DEAD
             assert await producer.commit(ONE, TWO) == [TX_DEAD, TX_COMMITTED]
             assert await _ids(broker, 3) == []
-            dead = broker._store.state.topic("%DLQ%orders")
+            dead = broker.context.store.state.topic("%DLQ%orders")
             assert dead is not None
             letters = await _read(broker, topic_id=dead.topic_id)
             assert [letter.record.message_id for letter in letters] == [f"{ONE}#0", f"{ONE}#1"]
@@ -568,9 +568,9 @@ def test_ten_thousand_with_any_outcome_end_once_each(tmp_path: Path) -> None:
             for _ in range(2):
                 await _pass(broker, clock, 61)
             assert 0 < len(silent) <= 1000
-            assert len(broker._store.state.delivery.dead_letters) == len(silent)
+            assert len(broker.context.store.state.delivery.dead_letters) == len(silent)
             read = Counter([each for queue_id in range(4) for each in await _ids(broker, queue_id)])
             assert read == Counter(f"{name}#0" for name, outcome in outcomes.items() if outcome == TX_COMMITTED)
-            assert len(broker._store.state.delivery.halves) == 0
+            assert len(broker.context.store.state.delivery.halves) == 0
 
     _run(main())

@@ -55,7 +55,7 @@ async def _job(
 
 
 async def _read(broker: Broker, queue_id: int = 0, topic_id: int = 16) -> list[StoredRecord]:
-    store = broker._store
+    store = broker.context.store
     await store.confirmed(store.log_end)
     data = await store.pull(QueueKey(topic_id, queue_id), 0, 10_000, 1 << 30)
     found: list[StoredRecord] = []
@@ -97,10 +97,10 @@ def test_halves_are_seen_by_nobody_until_their_batch_is_committed(kind: Kind, tm
             for stored in await _read(broker):
                 assert stored.stamp is not None
                 assert stored.stamp.kind is RecordKind.COMMITTED
-                half = broker._store.read_record(stored.stamp.origin)
+                half = broker.context.store.read_record(stored.stamp.origin)
                 assert half.stamp is not None
                 assert (half.record, half.stamp.kind, half.stamp.topic_id) == (stored.record, RecordKind.HALF, HALF_TOPIC_ID)
-            assert len(broker._store.state.delivery.halves) == broker._store.state.delivery.halves.bytes == 0
+            assert len(broker.context.store.state.delivery.halves) == broker.context.store.state.delivery.halves.bytes == 0
 
     _run(main())
 
@@ -132,7 +132,7 @@ def test_only_the_tries_that_are_named_count(kind: Kind, tmp_path: Path) -> None
             told = Control.FromString(rolled_back.record.body).halves_rolled_back
             assert sorted(told.transactions) == ["q/0/0/1", "q/0/2/1"]
             assert "is committed without them" in told.reason
-            assert len(broker._store.state.delivery.halves) == 0
+            assert len(broker.context.store.state.delivery.halves) == 0
 
     _run(main())
 
@@ -232,12 +232,12 @@ def test_what_is_due_later_waits_for_its_time(kind: Kind, tmp_path: Path) -> Non
             await job.send_halves(records, one, queue_id=3)
             await job.commit(0, (0, 0, 4))
             assert await _ids(broker, 3) == ["0-0-0-0", "0-0-0-2", "0-0-0-3"]
-            assert broker._store.state.delivery.timers.count == 1
-            assert len(broker._store.state.delivery.halves) == 0
+            assert broker.context.store.state.delivery.timers.count == 1
+            assert len(broker.context.store.state.delivery.halves) == 0
             clock.advance(60)
             await broker.fire_due()
             assert await _ids(broker, 3) == ["0-0-0-0", "0-0-0-2", "0-0-0-3", "0-0-0-1"]
-            assert broker._store.state.delivery.timers.count == 0
+            assert broker.context.store.state.delivery.timers.count == 0
 
     _run(main())
 
@@ -282,7 +282,7 @@ def test_a_topic_that_is_deleted_takes_its_halves_along(kind: Kind, tmp_path: Pa
             assert await _read(broker, topic_id=18) == []
             decided = [Control.FromString(stored.record.body) for stored in await _read(broker, 0, 1) if b"q" in stored.record.body]
             assert [each.sink_committed.dropped for each in decided if each.HasField("sink_committed")] == [3]
-            assert len(broker._store.state.delivery.halves) == 0
+            assert len(broker.context.store.state.delivery.halves) == 0
 
     _run(main())
 
@@ -324,7 +324,7 @@ def test_what_is_wrong_is_refused(kind: Kind, tmp_path: Path) -> None:
             await job.write(attempt(0, 2), 1)
             with pytest.raises(OverloadedError, match="max_transactions"):
                 await job.send_halves(halves(one, 1), one)
-            assert broker._store.state.delivery.halves.get("q/0/0/0") is None
+            assert broker.context.store.state.delivery.halves.get("q/0/0/0") is None
 
     _run(main())
 
@@ -340,7 +340,7 @@ def test_runs_are_bounded(kind: Kind, tmp_path: Path) -> None:
             with pytest.raises(OverloadedError, match="more records a request"):
                 await job.write(one, 1, first=2)
             await job.abort(0)
-            assert broker._store.state.delivery.halves.runs == 0
+            assert broker.context.store.state.delivery.halves.runs == 0
 
     _run(main())
 
@@ -350,14 +350,14 @@ def test_what_holds_for_sends_holds_for_halves(kind: Kind, tmp_path: Path) -> No
     async def main() -> None:
         limits = BrokerLimits(max_backlog=2, quota_messages_per_s=3)
         async with _job(kind, tmp_path, limits) as (job, broker):
-            topic = broker._store.state.topic("orders")
+            topic = broker.context.store.state.topic("orders")
             assert topic is not None
             await job.write(attempt(), 4)
             with pytest.raises(QuotaExceededError):
                 await job.write(attempt(), 1, first=4)
             await job.commit(0, (0, 0, 4))
             await broker.fire_due()
-            broker._store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), 0)])
+            broker.context.store.commit_offsets("billing", [(QueueKey(topic.topic_id, 0), 0)])
             with pytest.raises(BacklogFullError):
                 await job.write(attempt(1), 1)
 
@@ -388,7 +388,7 @@ def test_halves_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 synced.set()
             assert await first == 1
             assert await job.send_halves(small, attempt(0, 1)) == 1
-            assert broker._store.state.delivery.halves.bytes > 5000
+            assert broker.context.store.state.delivery.halves.bytes > 5000
 
     _run(main())
 
@@ -425,8 +425,8 @@ def test_the_plan_stays_with_the_last_decision(tmp_path: Path) -> None:
             assert (await job.commit(0, plan=b"one")).plan == b"one"
             assert (await job.commit(0, plan=b"two")).plan == b"one"
             assert (await job.commit(3, plan=b"three", query="other")).plan == b"three"
-            assert isinstance(broker._store, DiskStore)
-            broker._store.snapshot()
+            assert isinstance(broker.context.store, DiskStore)
+            broker.context.store.snapshot()
 
     async def look() -> None:
         async with running_broker("disk", tmp_path, clock=FakeClock()) as broker:

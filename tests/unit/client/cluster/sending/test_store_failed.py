@@ -15,7 +15,7 @@ def test_it_is_sent_again_under_the_same_number(appended: bool) -> None:
         url = f"memory://failing-{appended}"
         async with AsyncClient(url, retry_backoff_ms=1) as mq:
             await mq.send("orders", b"first", ordering_key="k")
-            store = memory._shared[url].cluster.broker._store
+            store = memory._shared[url].cluster.broker.context.store
             append, failures = store.append, 3
 
             def failing(*arguments: object, **options: object) -> object:
