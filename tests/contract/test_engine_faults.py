@@ -25,6 +25,8 @@ async def test_closing_sends_what_waits(engine: Engine, topic: str) -> None:
 
 
 async def test_every_send_ends_where_the_client_is_closed(engine: Engine, topic: str) -> None:
+    async with engine.client() as mq:
+        await mq.admin.create_topic(topic)  # it is there, however little time the other client has
     mq = await engine.client(shutdown_timeout_ms=500).open()
     sends = [asyncio.ensure_future(mq.send(topic, b"%d" % n)) for n in range(200)]
     await asyncio.sleep(0)

@@ -50,6 +50,14 @@ class CuttableServer(FrameServer):
                 connection.abort(ConnectionLostError("cut"))
 
 
+class PatientRegistration(registration.Registration):
+    """A topic is created when the NameServer knows it, also where that takes long, or the connection to it was just cut."""
+
+    async def announce(self) -> None:
+        await self.wait_registered()
+        await super().announce()
+
+
 def names(data: Path) -> Serve:
     """What runs a NameServer that misses no broker which is only slow."""
     config = NameServerConfig(
@@ -76,11 +84,12 @@ def one_broker(data: Path, nameserver_port: int, *, auto_create_topics: bool) ->
 
 @contextlib.contextmanager
 def cuttable() -> Iterator[None]:
-    """Servers that are made in here can be cut, and wait for those who come back, and for a NameServer that is slow to note a topic."""
+    """Servers that are made in here can be cut, and wait for those who come back, and for a NameServer that is slow."""
     with (
         patch.object(broker, "FrameServer", CuttableServer),
         patch.object(nameserver, "FrameServer", CuttableServer),
         patch.object(broker, "BrokerLimits", PATIENT_LIMITS),
+        patch.object(broker, "Registration", PatientRegistration),
         patch.object(registration, "_ANNOUNCED_WITHIN", PATIENCE_S),
     ):
         yield
