@@ -67,7 +67,7 @@ class Chunk:
 
 
 class ChunkReader(Protocol):
-    """Asks for chunks, and is told of those that had to be read first."""
+    """The reader of chunks. ``Chunks`` calls it when a chunk that was not in memory has been read."""
 
     def on_read(self, place: Place) -> None:
         """The chunk at ``place`` can be had now."""

@@ -1,4 +1,4 @@
-"""The offsets a queue has, as the wire tells them."""
+"""The range of offsets in a queue, as a wire message."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["full_range_of", "range_of"]
 
 
 def full_range_of(store: Store, key: QueueKey) -> QueueRange:
-    """The same, with where the topic's archive begins if that has what is gone here: for those who are told once, not with each pull."""
-    told, earliest = range_of(store, key), store.state.earliest(key)
-    if earliest < told.least:
-        told.archived_from = earliest
-    return told
+    """Return ``range_of`` with the start of the topic's archive, if the archive has older offsets. Too costly for each pull."""
+    queue_range, earliest = range_of(store, key), store.state.earliest(key)
+    if earliest < queue_range.least:
+        queue_range.archived_from = earliest
+    return queue_range
 
 
 def range_of(store: Store, key: QueueKey) -> QueueRange:
-    """A queue's oldest offset, and the one that comes next."""
+    """Return the oldest offset of queue ``key`` and its next one."""
     state = store.state
     return QueueRange(queue_id=key.queue_id, least=state.least.get(key, 0), next=state.next.get(key, 0))
