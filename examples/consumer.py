@@ -1,7 +1,6 @@
-"""Read orders for the group "billing" until Ctrl-C, those that ``producer.py`` sends.
+"""Bill the orders that ``producer.py`` sends, for the group "billing", until Ctrl-C.
 
-A handler that returns has acknowledged its message. One that raises ends the program; after a restart the group goes on with that message,
-and with those behind it in its queue.
+When the handler returns, its message is acknowledged. When it raises, the message is retried later.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ async def bill(message: litemq.Message) -> None:
 
 async def main() -> None:
     async with mq:
-        await mq.run()  # a message is acknowledged when its handler returns
+        await mq.run()  # calls the handlers until Ctrl-C
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A tiny web service: ``POST /orders`` sends an order, and a consumer in the background counts those that came through.
+"""A small web service: ``POST /orders`` sends an order, and a consumer in the background counts the orders.
 
-Install and run it, with a cluster that ``litemq up`` started::
+Start a cluster (``litemq up``), then install and run the service::
 
     pip install litemq fastapi uvicorn
     uvicorn --app-dir examples web_service:app

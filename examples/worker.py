@@ -1,7 +1,9 @@
-"""Tasks, and a handler that stores in batches. In this directory, with a cluster running (``litemq up``):
+"""Two tasks, and a handler that processes payments in batches.
 
-litemq worker worker:mq         # makes the calls
-python worker.py                # asks for some
+Start a cluster (``litemq up``), then run in this directory::
+
+    litemq worker worker:mq         # makes the calls
+    python worker.py                # sends some calls
 """
 
 import asyncio
@@ -10,24 +12,24 @@ import os
 
 import litemq
 
-log = logging.getLogger("shop")  # not print: threads write at once
+log = logging.getLogger("shop")  # not print: several threads write at the same time
 mq = litemq.AsyncClient(os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876"))
 
 
 class CardDeclinedError(Exception):
-    """No further try will help."""
+    """The bank declined the card: retrying does not help."""
 
 
 @mq.task(max_retries=5, min_backoff=1, time_limit=30, throws=(CardDeclinedError,))
 async def charge(order: int, cents: int) -> None:
     if cents > 100_000:
-        raise CardDeclinedError(f"order {order}")  # goes to the dead letters
+        raise CardDeclinedError(f"order {order}")  # becomes a dead letter, because of throws=
     log.info("charged order %d: %.2f", order, cents / 100)
     await mq.send("example-payments", {"order": order, "cents": cents})
 
 
 @mq.task(time_limit=60)
-def print_label(order: int) -> None:  # no coroutine: it runs on a thread
+def print_label(order: int) -> None:  # a plain function runs on a thread
     log.info("label of order %d", order)
 
 

@@ -1,4 +1,4 @@
-"""Draw what each customer spent, from the table that the pipeline keeps: ``python chart.py [FOLDER OF THE TABLE [PICTURE]]``."""
+"""Draw the amount that each customer spent, from the pipeline's table: ``python chart.py [TABLE_FOLDER [PICTURE]]``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Two tables that Spark keeps: every order of a topic, and what each customer spent."""
+"""Two tables that Spark maintains: all orders of a topic, and the amount that each customer spent."""
 
 import os
 
@@ -11,7 +11,7 @@ URL = os.environ.get("LITEMQ_URL", "litemq://127.0.0.1:9876")
 
 @dp.table
 def orders() -> DataFrame:
-    """A run appends what has come since the last."""
+    """All orders. Each run appends the orders that have arrived since the last run."""
     messages = (
         SparkSession.active()
         .readStream.format("litemq")
@@ -26,6 +26,6 @@ def orders() -> DataFrame:
 
 @dp.materialized_view
 def spent() -> DataFrame:
-    """A run computes it anew."""
+    """The amount that each customer spent. Each run recomputes it."""
     rows = SparkSession.active().read.table("orders")
     return rows.groupBy("order.customer").agg(f.sum("order.amount").alias("spent"), f.count("*").alias("orders"))
