@@ -14,13 +14,24 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "engines.md"
 
 HEAD = """\
-# What each engine can do
+# Features of each engine
 
 <!-- Written by tools/engines_table.py: change the contract suite, then run `just reference`. -->
 
-The URL of a client chooses its engine: `memory://` is for tests, `litemq://host:port` is a cluster of brokers. Every row is shown by tests in
-`tests/contract`, which every engine passes. *Not yet*: the call raises `UnsupportedFeatureError`, and nothing is sent or settled.
-`memory://` keeps its promises as long as its process lives: durability `disk` is acknowledged there without a disk.
+Look up here whether an engine supports a feature. The URL of a client chooses its engine:
+
+| URL | engine |
+|---|---|
+| `memory://` | A cluster inside the client's process, for [tests](../howto/test-your-code.md). |
+| `litemq://host:port` | A [cluster of brokers](../howto/run-a-broker.md). |
+
+The tests in `tests/contract` check every row, and every engine passes them.
+
+- *yes*: the engine supports the feature.
+- *not yet*: the call raises `UnsupportedFeatureError`. Nothing is sent or settled.
+
+`memory://` keeps its guarantees only while its process lives. It acknowledges durability `disk`
+without writing to a disk.
 """
 
 

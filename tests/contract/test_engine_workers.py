@@ -1,4 +1,4 @@
-"""Handlers and tasks, as every engine has them called."""
+"""Handlers and tasks: how workers call them, settle their messages and stop."""
 
 import asyncio
 import logging
