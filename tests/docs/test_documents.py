@@ -18,6 +18,7 @@ from support.postgres import postgres
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+CHINESE_PAGES = sorted((ROOT / "docs" / "zh").glob("*.md"))
 SPARK = re.compile(r"^from pyspark|^\$ litemq pipeline run", re.MULTILINE)
 
 
@@ -115,6 +116,25 @@ def test_both_readmes_say_the_same() -> None:
     for pattern in (r"^```(?:console|python)\n.*?^```$", r"\]\(([^)]*)\)", r"^#+ "):
         first, second = (re.findall(pattern, text, re.MULTILINE | re.DOTALL) for text in (english, chinese))
         first, second = (sorted(item for item in found if not item.startswith("README")) for found in (first, second))
+        assert first == second
+
+
+def test_chinese_and_english_pages_link_to_each_other() -> None:
+    assert CHINESE_PAGES
+    for chinese in CHINESE_PAGES:
+        english = ROOT / "docs" / "howto" / chinese.name
+        assert chinese.read_text().splitlines()[2] == f"[English](../howto/{chinese.name})"
+        assert english.read_text().splitlines()[2] == f"[中文](../zh/{chinese.name})"
+
+
+@pytest.mark.parametrize("chinese", CHINESE_PAGES, ids=lambda page: page.name)
+def test_chinese_page_has_the_code_and_sections_of_its_english_page(chinese: Path) -> None:
+    """The tests run only the code of the English page, so the Chinese page must repeat it byte for byte."""
+    english = ROOT / "docs" / "howto" / chinese.name
+    fenced = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert fenced.findall(chinese.read_text()) == fenced.findall(english.read_text())
+    for marker in (r"^#+ ", r"^\|"):  # the level of each heading, and the rows of tables
+        first, second = (re.findall(marker, fenced.sub("", page.read_text()), re.MULTILINE) for page in (english, chinese))
         assert first == second
 
 
