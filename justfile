@@ -107,6 +107,10 @@ sanitize *args:
 bench suite="format" *args:
     shift || true; {{bin}}/litemq bench suite {{suite}} "$@"
 
+# Figures and start-up of two revisions, measured in alternating rounds: just compare v1 HEAD --suite broker
+compare before *args:
+    {{bin}}/python tools/compare.py "$@"
+
 # Resolve the dependencies anew; the lock carries hashes and no addresses
 lock:
     {{bin}}/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --group fuzz -o requirements/dev.lock pyproject.toml

@@ -1,0 +1,124 @@
+"""Compare two revisions: figures of benchmark suites and start-up times, measured alternately on this machine.
+
+    python tools/compare.py BEFORE [AFTER] [--suite broker --suite delivery --suite store] [--rounds 3]
+
+Each revision is installed from ``git archive`` into a virtual environment of its own, with the
+dependencies of this checkout's lock file. Every round measures both revisions, in alternating order,
+so that a slow minute of the machine affects both. The table prints the median of each figure, and
+the ratio after/before with its spread over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+STARTS = 10  # per round and revision
+SLOW_START_S = 60.0
+
+
+def install(revision: str, folder: Path) -> Path:
+    """Install ``revision`` into a new virtual environment below ``folder``; return its ``bin`` folder."""
+    source, environment = folder / "source", folder / "venv"
+    source.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements" / "dev.lock")], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(source)], check=True)
+    return environment / "bin"
+
+
+def suite_figures(commands: Path, suite: str, folder: Path) -> dict[str, list[float]]:
+    """Run ``litemq bench suite``; return the runs of each figure."""
+    command = [str(commands / "litemq"), "bench", "suite", suite, "--format", "json"]
+    result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=True)
+    return {f"{suite}: {name} ({figure['unit']})": figure["runs"] for name, figure in json.loads(result.stdout)["figures"].items()}
+
+
+def start_up_figures(commands: Path, folder: Path) -> dict[str, list[float]]:
+    """Measure ``import litemq``, the import of both clients, and ``litemq up`` until it is ready, in ms."""
+    imports = {
+        "start-up: import litemq (ms)": "import litemq",
+        "start-up: import both clients (ms)": "import litemq; litemq.AsyncClient, litemq.Client",
+    }
+    figures = {name: [_import_ms(commands, program) for _ in range(STARTS)] for name, program in imports.items()}
+    figures["start-up: litemq up until ready (ms)"] = [_up_ms(commands, folder) for _ in range(STARTS)]
+    return figures
+
+
+def _import_ms(commands: Path, program: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([str(commands / "python"), "-c", program], check=True)
+    return 1000 * (time.perf_counter() - began)
+
+
+def _up_ms(commands: Path, folder: Path) -> float:
+    with tempfile.TemporaryDirectory(dir=folder) as data:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            nameserver = free.getsockname()[1]
+        options = ["--port", "0", "--nameserver-port", str(nameserver), "--data", data]
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [str(commands / "litemq"), "up", *options], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "ready" in line:
+                    return 1000 * (time.perf_counter() - began)
+            raise SystemExit("litemq up ended before it was ready")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(SLOW_START_S)
+
+
+def compare(before: str, after: str, suites: list[str], rounds: int) -> None:
+    """Measure both revisions in ``rounds`` alternating rounds and print the table."""
+    runs: dict[str, dict[str, list[list[float]]]] = {}
+    with tempfile.TemporaryDirectory(prefix="litemq-compare-") as scratch:
+        folder = Path(scratch)
+        revisions = {"before": install(before, folder / "before"), "after": install(after, folder / "after")}
+        for number in range(rounds):
+            order = ("before", "after") if number % 2 == 0 else ("after", "before")
+            for suite in (*suites, "start-up"):
+                for which in order:
+                    commands = revisions[which]
+                    print(f"round {number + 1} of {rounds}: {suite}, {which}", file=sys.stderr, flush=True)
+                    measured = start_up_figures(commands, folder) if suite == "start-up" else suite_figures(commands, suite, folder)
+                    for name, values in measured.items():
+                        runs.setdefault(name, {"before": [], "after": []})[which].append(values)
+    print(f"{'figure':<60} {'before':>10} {'after':>10} {'ratio':>7}  ratio of each round")
+    for name, both in runs.items():
+        old, new = (median(value for values in both[which] for value in values) for which in ("before", "after"))
+        ratios = [median(b) / median(a) for a, b in zip(both["before"], both["after"], strict=True) if median(a)]
+        shown = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{name:<60} {old:>10.4g} {new:>10.4g} {new / old if old else float('nan'):>7.3f}  {shown}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare two revisions by their benchmark figures and start-up times.")
+    parser.add_argument("before")
+    parser.add_argument("after", nargs="?", default="HEAD")
+    parser.add_argument("--suite", action="append", default=[], help="may be repeated; default: broker, delivery, store")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    os.environ.pop("PYTHONPATH", None)
+    compare(arguments.before, arguments.after, arguments.suite or ["broker", "delivery", "store"], arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
