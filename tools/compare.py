@@ -76,8 +76,7 @@ def _up_ms(commands: Path, folder: Path) -> float:
             [str(commands / "litemq"), "up", *options], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         try:
-            assert process.stdout is not None
-            for line in process.stdout:
+            for line in process.stdout or ():
                 if "ready" in line:
                     return 1000 * (time.perf_counter() - began)
             raise SystemExit("litemq up ended before it was ready")
