@@ -14,7 +14,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import Disk
 from litemq.storage.state import QueueKey
-from litemq.storage.state.outcomes import Outcome
+from litemq.storage.state.transactions.outcomes import Outcome
 from support.power_cut import RecordingDisk, states_after
 from support.quick_disk import QuickDisk
 from support.transactions import half, name_of

@@ -14,7 +14,7 @@ from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import DISK, Disk
 from litemq.storage.state import QueueKey
-from litemq.storage.state.database import StateDatabase
+from litemq.storage.state.persistence.database import StateDatabase
 from litemq.types import Record
 from support.power_cut import RecordingDisk, states_after
 

@@ -26,7 +26,10 @@ FORBIDDEN = {
     "Spark: a task needs no broker": ("spark/schema.py", "import litemq.broker.limits"),
     "Client: a client opens no store": ("client/config.py", "import litemq.storage.config"),
     "Spark: read, write and log stand apart": ("spark/write/sink.py", "import litemq.spark.read.rows"),
-    "State: a part does not import the machine made of the parts": ("storage/state/tries.py", "import litemq.storage.state.machine_parts"),
+    "State: a part does not import the machine made of the parts": (
+        "storage/state/delivery/tries.py",
+        "import litemq.storage.state.machine_parts",
+    ),
     "Arrow: only its own package, Spark's and the benchmarks import pyarrow": ("storage/config.py", "import pyarrow"),
     "Spark: only its package and the benchmarks import pyspark or a table library": ("cli/pipeline.py", "import pyspark"),
     "pandas: Spark needs it, LiteMQ does not": ("spark/schema.py", "import pandas"),

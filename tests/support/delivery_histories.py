@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from litemq.proto.control_pb2 import Control
 from litemq.storage.state.machine_parts import Delivery, PlacedEvent
 from litemq.storage.state.part import Touch
-from litemq.storage.state.rows import is_gone, row_key
+from litemq.storage.state.persistence.rows import is_gone, row_key
 
 __all__ = ["Change", "check_snapshot", "check_touches", "rows_of", "take"]
 

@@ -15,7 +15,7 @@ from litemq.proto.wire_pb2 import (
     SinkAnswer,
     Winner,
 )
-from litemq.storage.state.halves import sink_transaction
+from litemq.storage.state.transactions.halves import sink_transaction
 from litemq.types import Record
 from support.callers import Asking
 

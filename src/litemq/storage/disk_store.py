@@ -78,7 +78,7 @@ from litemq.storage.retention.archive_gate import ArchiveGate, lost_to_archives
 from litemq.storage.retention.carry_forward import carry_halves, carry_letters, carry_timers, carry_tries
 from litemq.storage.retention.retention import crossing_record, first_segment_to_keep, least_offsets_after
 from litemq.storage.state import NO_SETTINGS, QueueKey, State, TopicFacts, TopicSettings
-from litemq.storage.state.state_writer import StateKeeper
+from litemq.storage.state.persistence.state_writer import StateKeeper
 from litemq.storage.state.topics import queues_of_system_topic
 from litemq.storage.store import Appended, Decide
 from litemq.storage.timers.bucket_files import BucketFiles

@@ -20,7 +20,7 @@ from litemq.storage.log.checkpoint import CheckpointFile
 from litemq.storage.queues import queues
 from litemq.storage.queues.queues import Queues
 from litemq.storage.state import QueueKey
-from litemq.storage.state.database import StateDatabase
+from litemq.storage.state.persistence.database import StateDatabase
 from litemq.types import Record
 from support.filling_disk import FillingDisk
 from support.waiting import HANG_S, wait_until

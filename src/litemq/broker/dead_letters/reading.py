@@ -12,7 +12,7 @@ from litemq.format.record import decode_record
 from litemq.proto import wire_pb2 as wire
 from litemq.proto.wire_pb2 import DeadLetterFacts
 from litemq.storage.state import QueueKey
-from litemq.storage.state.dead_letters import DeadLetters
+from litemq.storage.state.delivery.dead_letters import DeadLetters
 from litemq.storage.store import Store
 from litemq.types import DeadReason, Record, RecordKind, StoredRecord
 

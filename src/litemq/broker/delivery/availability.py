@@ -1,6 +1,6 @@
 """What a group may be given of a queue, and what a settlement does: pure decisions, without a clock, a store or a socket.
 
-The log knows who was given what, until when, and how often (``storage/state/progress.py``). A ``Stock`` is that seen from now: which messages
+The log knows who was given what, until when, and how often (``storage/state/delivery/progress.py``). A ``Stock`` is that seen from now: which messages
 can be had, which are in flight, and which deadlines moved by less than is worth a record. One that is made anew from the log's view knows
 everything but those.
 """
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from litemq.format.offset_runs import Run, RunSet
 from litemq.storage.state import QueueKey
-from litemq.storage.state.leases import Lease, Leases
-from litemq.storage.state.progress import Progress, QueueProgress
+from litemq.storage.state.delivery.leases import Lease, Leases
+from litemq.storage.state.delivery.progress import Progress, QueueProgress
 
 __all__ = ["Extended", "Piece", "Stock"]
 

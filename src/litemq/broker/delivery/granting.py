@@ -17,7 +17,7 @@ from litemq.filters.filter import Filter
 from litemq.format.offset_runs import Run, RunSet
 from litemq.format.record_view import RecordView
 from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.state.leases import Lease
+from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 from litemq.types import DeadReason
 

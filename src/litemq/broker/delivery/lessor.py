@@ -29,7 +29,7 @@ from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError, St
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseAnswer, LeaseRequest
 from litemq.storage.state import QueueKey, TopicFacts
-from litemq.storage.state.leases import Lease
+from litemq.storage.state.delivery.leases import Lease
 from litemq.types import check_name
 
 __all__ = ["Leasing"]

@@ -9,7 +9,7 @@ from typing import Final
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import LiteMQError
 from litemq.storage.state import QueueKey
-from litemq.storage.state.tries import WaitingTry
+from litemq.storage.state.delivery.tries import WaitingTry
 from litemq.storage.store import Placed
 from litemq.types import RecordKind
 

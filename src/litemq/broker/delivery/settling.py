@@ -16,7 +16,7 @@ from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import TryFailed
 from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer, SettleRequest, Unsettled
 from litemq.storage.state import QueueKey
-from litemq.storage.state.leases import Lease
+from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 from litemq.types import DeadReason
 

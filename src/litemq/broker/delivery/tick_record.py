@@ -6,7 +6,7 @@ from litemq.broker.dead_letters.writing import Burial
 from litemq.format.offset_runs import Run, RunSet, pack_runs
 from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
 from litemq.storage.state import QueueKey
-from litemq.storage.state.leases import Lease
+from litemq.storage.state.delivery.leases import Lease
 
 __all__ = ["Tick"]
 

@@ -14,7 +14,7 @@ from litemq.broker.delivery.tick_record import Tick
 from litemq.errors import InvalidArgumentError
 from litemq.format.offset_runs import Run, RunSet
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
-from litemq.storage.state.leases import Lease
+from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 
 __all__ = ["TopicStock"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from litemq.storage.state import QueueKey, State
-from litemq.storage.state.progress import QueueProgress
+from litemq.storage.state.delivery.progress import QueueProgress
 
 __all__ = ["QueueStatistics", "queue_statistics"]
 

@@ -16,7 +16,7 @@ from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome
-from litemq.storage.state.jobs import first_job_number
+from litemq.storage.state.jobs.jobs import first_job_number
 from litemq.storage.store import Store
 
 __all__ = ["JobChanges", "PutHow"]

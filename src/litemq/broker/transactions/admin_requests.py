@@ -24,7 +24,7 @@ from litemq.proto.wire_pb2 import (
     TransactionFacts,
     TransactionsAnswer,
 )
-from litemq.storage.state.halves import Halves
+from litemq.storage.state.transactions.halves import Halves
 
 __all__ = ["TransactionRequests"]
 

@@ -26,7 +26,7 @@ from litemq.format.transactions import group_of, is_producers
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, TransactionCheck, TransactionsChecked
 from litemq.proto.wire_pb2 import CheckTransactionsAnswer, CheckTransactionsRequest, Opcode
-from litemq.storage.state.halves import Halves
+from litemq.storage.state.transactions.halves import Halves
 from litemq.types import check_name
 
 __all__ = ["CheckBack"]

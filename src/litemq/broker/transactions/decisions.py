@@ -35,8 +35,8 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.state import QueueKey
-from litemq.storage.state.half_runs import Transaction
-from litemq.storage.state.halves import Halves
+from litemq.storage.state.transactions.half_runs import Transaction
+from litemq.storage.state.transactions.halves import Halves
 
 __all__ = ["Endings"]
 

@@ -16,9 +16,9 @@ from litemq.proto.wire_pb2 import (
     TransactionFacts,
     TransactionState,
 )
-from litemq.storage.state.half_runs import Transaction
-from litemq.storage.state.halves import Halves
-from litemq.storage.state.outcomes import Outcome
+from litemq.storage.state.transactions.half_runs import Transaction
+from litemq.storage.state.transactions.halves import Halves
+from litemq.storage.state.transactions.outcomes import Outcome
 
 __all__ = ["facts_of", "state_of"]
 

@@ -40,7 +40,7 @@ from litemq.net.failures import encode_failure
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import Failure, HalfRefused, Opcode, SendHalfAnswer, SendHalfRequest
 from litemq.storage.state import TopicFacts
-from litemq.storage.state.halves import Halves
+from litemq.storage.state.transactions.halves import Halves
 from litemq.types import Durability, is_system_name
 
 __all__ = ["HalfSending"]

@@ -35,7 +35,7 @@ from litemq.proto.wire_pb2 import (
 )
 from litemq.storage.batches.half_batches import check_first, rollbacks_of
 from litemq.storage.state import QueueKey, State
-from litemq.storage.state.halves import Halves, sink_transaction
+from litemq.storage.state.transactions.halves import Halves, sink_transaction
 from litemq.types import is_system_name
 
 __all__ = ["SinkTransactions"]

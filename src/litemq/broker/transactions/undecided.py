@@ -21,7 +21,7 @@ from litemq.format.dead_letters import Story, encode_dead_letter
 from litemq.format.transactions import group_of
 from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.state import dead_letter_topic
-from litemq.storage.state.half_runs import DELETED, Transaction
+from litemq.storage.state.transactions.half_runs import DELETED, Transaction
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 

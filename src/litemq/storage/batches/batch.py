@@ -17,7 +17,7 @@ from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT, enc
 from litemq.format.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, QueueKey, State, TopicSettings
-from litemq.storage.state.jobs import is_job_number
+from litemq.storage.state.jobs.jobs import is_job_number
 from litemq.storage.state.producers import Touched
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, ROLLBACK_TOPIC, ROLLBACK_TOPIC_ID, TIMER_TOPIC_ID
 from litemq.types import PRIORITY_CLASSES, Record, RecordKind, check_name, is_system_name

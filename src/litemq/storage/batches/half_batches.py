@@ -17,8 +17,8 @@ from litemq.format.string_lists import all_alike
 from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner
 from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.state import QueueKey, State
-from litemq.storage.state.half_runs import HalfRun
 from litemq.storage.state.topics import HALF_TOPIC_ID, TIMER_TOPIC_ID
+from litemq.storage.state.transactions.half_runs import HalfRun
 from litemq.types import RecordKind
 
 __all__ = [

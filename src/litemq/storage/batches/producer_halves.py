@@ -16,8 +16,8 @@ from litemq.format.transactions import is_producers
 from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.batches.half_batches import messages_of
 from litemq.storage.state import State
-from litemq.storage.state.half_runs import HalfRun
 from litemq.storage.state.topics import HALF_TOPIC_ID
+from litemq.storage.state.transactions.half_runs import HalfRun
 from litemq.types import RecordKind
 
 __all__ = ["producers_batch", "transactions_batch"]

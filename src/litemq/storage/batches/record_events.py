@@ -16,11 +16,11 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import decode_list, decode_record
 from litemq.format.string_lists import Strings, all_alike
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
-from litemq.storage.state.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
-from litemq.storage.state.jobs import JOB_NUMBER_BITS, TicksPlaced
+from litemq.storage.state.jobs.jobs import JOB_NUMBER_BITS, TicksPlaced
 from litemq.storage.state.machine_parts import PlacedEvent
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.timers import TimersBegun, TimersFired
+from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
+from litemq.storage.state.transactions.half_runs import HalfEvent, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.types import RecordKind
 
 __all__ = ["numbered_events"]

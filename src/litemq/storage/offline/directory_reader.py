@@ -20,7 +20,7 @@ from litemq.storage.log.reader import read_log
 from litemq.storage.log.segment import Segment, segment_path, segment_starts
 from litemq.storage.projections.replay import controls_of, read_snapshot
 from litemq.storage.state import State
-from litemq.storage.state.topics_file import ToldTopic, ToldTopics, read_topics
+from litemq.storage.state.persistence.topics_file import ToldTopic, ToldTopics, read_topics
 
 __all__ = ["DirectoryReader", "check_data_directory", "fitting_config"]
 

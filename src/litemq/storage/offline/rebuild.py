@@ -16,7 +16,7 @@ from litemq.storage.files.lock import DirectoryLock
 from litemq.storage.log.checkpoint import CheckpointFile
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.offline.directory_reader import check_data_directory, fitting_config
-from litemq.storage.state.database import SIDE_FILES
+from litemq.storage.state.persistence.database import SIDE_FILES
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
 
 __all__ = ["Rebuilt", "rebuild_directory"]

@@ -28,7 +28,7 @@ from litemq.storage.offline.directory_reader import check_data_directory
 from litemq.storage.projections.replay import controls_of, replay_into_queues
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.state import QueueKey
-from litemq.storage.state.database import SIDE_FILES, StateDatabase
+from litemq.storage.state.persistence.database import SIDE_FILES, StateDatabase
 from litemq.storage.state.topics import SYSTEM_TOPICS
 
 __all__ = ["Finding", "Verified", "verify_directory"]

@@ -19,8 +19,8 @@ from litemq.storage.log.reader import SegmentedLog, Window, read_log
 from litemq.storage.projections.snapshot import SnapshotReader
 from litemq.storage.queues.queues import Queues
 from litemq.storage.state import QueueKey, State
-from litemq.storage.state.changes import Changes
 from litemq.storage.state.machine_parts import PlacedEvent
+from litemq.storage.state.persistence.changes import Changes
 from litemq.storage.state.producers import Touched
 from litemq.storage.timers.timer_store import HeldTimers
 from litemq.types import RecordKind

@@ -21,12 +21,12 @@ from litemq.storage.batches.batch import Placed
 from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import read_log
-from litemq.storage.state.dead_letters import DeadLetters
-from litemq.storage.state.half_runs import HalfRun
-from litemq.storage.state.halves import Halves
-from litemq.storage.state.timer_batches import TimerBatches
+from litemq.storage.state.delivery.dead_letters import DeadLetters
+from litemq.storage.state.delivery.tries import Tries, WaitingTry
+from litemq.storage.state.timers.timer_batches import TimerBatches
 from litemq.storage.state.topics import HALF_TOPIC_ID, TIMER_TOPIC_ID
-from litemq.storage.state.tries import Tries, WaitingTry
+from litemq.storage.state.transactions.half_runs import HalfRun
+from litemq.storage.state.transactions.halves import Halves
 from litemq.storage.timers.timer_store import EndedSince, HeldTimers, ending_of
 from litemq.types import RecordKind, StoredRecord
 

@@ -1,4 +1,14 @@
-"""What a broker knows besides its messages: a state machine over control records, and its rows in ``state.db``."""
+"""The state of a broker besides its messages: a pure state machine over control records.
+
+Entry classes: ``State`` (the machine), ``Delivery`` (its parts), ``PlacedRecord`` (a record as the parts see
+it), ``QueueKey`` and ``TopicFacts``. The parts are ``delivery``, ``transactions``, ``timers``, ``jobs``,
+``archives`` and ``producers``. ``persistence`` stores the rows of the state in ``state.db``.
+
+Invariants: the log has every change before the state applies it. The same records give the same state,
+whichever process applies them and whenever. A part knows neither the machine nor another part.
+
+May import: ``storage.files``; ``format``, ``proto``.
+"""
 
 from litemq.storage.state.machine import State
 from litemq.storage.state.machine_parts import Delivery

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from litemq.proto.control_pb2 import Control, Queue, Row, Topic
-from litemq.storage.state.half_runs import HalvesPlaced
 from litemq.storage.state.machine_parts import Delivery, PlacedEvent
 from litemq.storage.state.producers import Producers, runs_row
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, SYSTEM_TOPICS, QueueKey, TopicFacts
+from litemq.storage.state.transactions.half_runs import HalvesPlaced
 
 __all__ = ["State"]
 

@@ -11,18 +11,18 @@ from typing import cast
 
 from litemq.proto.control_pb2 import Control, Row
 from litemq.storage.state.archives import Archives
-from litemq.storage.state.dead_letters import DeadLetters
-from litemq.storage.state.group_facts import GroupFacts
-from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalvesCopied
-from litemq.storage.state.halves import Halves
-from litemq.storage.state.jobs import Jobs, TicksPlaced
-from litemq.storage.state.moved_timers import MovedTimers
+from litemq.storage.state.delivery.dead_letters import DeadLetters
+from litemq.storage.state.delivery.group_facts import GroupFacts
+from litemq.storage.state.delivery.progress import Progress
+from litemq.storage.state.delivery.tries import Tries
+from litemq.storage.state.jobs.jobs import Jobs, TicksPlaced
 from litemq.storage.state.part import Part, PlacedPart, PlacedRecord, Touch
-from litemq.storage.state.progress import Progress
-from litemq.storage.state.sinks import Sinks
-from litemq.storage.state.timer_batches import TimerBatches
-from litemq.storage.state.timers import PendingTotals, TimersBegun, TimersFired
-from litemq.storage.state.tries import Tries
+from litemq.storage.state.timers.moved_timers import MovedTimers
+from litemq.storage.state.timers.pending_totals import PendingTotals, TimersBegun, TimersFired
+from litemq.storage.state.timers.timer_batches import TimerBatches
+from litemq.storage.state.transactions.half_runs import HalfDied, HalfEvent, HalvesCopied
+from litemq.storage.state.transactions.halves import Halves
+from litemq.storage.state.transactions.sinks import Sinks
 from litemq.types import RecordKind
 
 __all__ = ["Delivery", "PlacedEvent"]

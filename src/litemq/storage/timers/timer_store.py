@@ -18,9 +18,9 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved
 from litemq.storage.batches.batch import Placed
 from litemq.storage.state.machine_parts import PlacedEvent
-from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.timers import TimersBegun, TimersFired, is_timer
+from litemq.storage.state.timers.moved_timers import Moved
+from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired, is_timer
 from litemq.storage.timers.bucket_files import BucketFiles, Place
 from litemq.storage.timers.entries import MINUTE_MS, Timer, entries_of, live_timers
 from litemq.storage.timers.near_timers import NearTimers

@@ -11,7 +11,7 @@ from litemq.broker.transactions import publishing as copying
 from litemq.errors import TransactionRefusedError
 from litemq.format.record import encode_record
 from litemq.proto.wire_pb2 import Attempt
-from litemq.storage.state.halves import sink_transaction
+from litemq.storage.state.transactions.halves import sink_transaction
 from litemq.types import Record
 from support.broker_machine import BrokerMachine
 from support.halves import Job

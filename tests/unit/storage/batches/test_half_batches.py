@@ -17,11 +17,11 @@ from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey
-from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
-from litemq.storage.state.jobs import TicksPlaced
+from litemq.storage.state.jobs.jobs import TicksPlaced
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.timers import TimersBegun, TimersFired
+from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.state.topics import ROLLBACK_TOPIC_ID
+from litemq.storage.state.transactions.half_runs import HalvesCopied, HalvesPlaced
 from litemq.types import Record, RecordKind, Stamp
 
 BY_HAND = StoreConfig(segment_bytes=69_632, max_record_bytes=4096, index_slots=100, index_entries=1000, checkpoint_interval_ms=0)

@@ -16,7 +16,7 @@ from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
-from litemq.storage.state.timers import TimersBegun, TimersFired
+from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.store import Placed
 from litemq.types import Record, RecordKind
 from support.quick_disk import QuickDisk

@@ -14,7 +14,7 @@ from litemq.storage.files.disk import DISK, Disk, OpenFile
 from litemq.storage.offline.rebuild import rebuild_directory
 from litemq.storage.offline.verify import verify_directory
 from litemq.storage.state import State
-from litemq.storage.state.database import StateDatabase
+from litemq.storage.state.persistence.database import StateDatabase
 from litemq.storage.store import Appended
 from litemq.types import Record
 from support.waiting import HANG_S

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import QueueKey, State
 from litemq.storage.state.archives import ArchivedQueue, Archives
-from litemq.storage.state.rows import is_gone, row_key
+from litemq.storage.state.persistence.rows import is_gone, row_key
 from litemq.types import Archived
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Row
 from litemq.storage.state import State, producers
-from litemq.storage.state.changes import Changes
+from litemq.storage.state.persistence.changes import Changes
+from litemq.storage.state.persistence.rows import is_gone, row_key
 from litemq.storage.state.producers import Pair, Producers, Touched, runs_row
-from litemq.storage.state.rows import is_gone, row_key
 
 HOUR = 3_600_000
 NOW = 1_700_000_000_000 // HOUR * HOUR

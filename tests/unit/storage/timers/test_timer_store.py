@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.files.disk import DISK
 from litemq.storage.state.machine_parts import PlacedEvent
-from litemq.storage.state.moved_timers import MovedTimers
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.timers import TimersFired
+from litemq.storage.state.timers.moved_timers import MovedTimers
+from litemq.storage.state.timers.pending_totals import TimersFired
 from litemq.storage.timers import timer_store as held_module
 from litemq.storage.timers.bucket_files import BucketFiles
 from litemq.storage.timers.entries import MINUTE_MS, Timer

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut, TickPassed, TicksPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.storage.state.jobs import Jobs, TicksPlaced, first_job_number, is_job_number
+from litemq.storage.state.jobs.jobs import Jobs, TicksPlaced, first_job_number, is_job_number
 from litemq.storage.state.machine_parts import Delivery
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import Overlap, RecordKind

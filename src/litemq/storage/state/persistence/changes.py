@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from litemq.proto.control_pb2 import Control, Queue, Row
-from litemq.storage.state.half_runs import HalfEvent
-from litemq.storage.state.jobs import TicksPlaced
+from litemq.storage.state.jobs.jobs import TicksPlaced
 from litemq.storage.state.machine import State
 from litemq.storage.state.machine_parts import PlacedEvent
 from litemq.storage.state.part import PlacedRecord, Touch
+from litemq.storage.state.persistence.rows import row_key
 from litemq.storage.state.producers import Touched, runs_row
-from litemq.storage.state.rows import row_key
-from litemq.storage.state.timers import TimersBegun, TimersFired
+from litemq.storage.state.timers.pending_totals import TimersBegun, TimersFired
 from litemq.storage.state.topics import QueueKey
+from litemq.storage.state.transactions.half_runs import HalfEvent
 
 __all__ = ["Changes"]
 

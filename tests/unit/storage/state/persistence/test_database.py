@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from litemq.errors import CorruptStoreError
 from litemq.proto.control_pb2 import GroupOffset, ProducerRuns, Queue, Row, Topic
-from litemq.storage.state.database import StateDatabase, StoredState
-from litemq.storage.state.rows import row_key
+from litemq.storage.state.persistence.database import StateDatabase, StoredState
+from litemq.storage.state.persistence.rows import row_key
 
 
 def _rows(count: int, following: int = 7) -> list[tuple[bytes, Row]]:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, Group, GroupChanged, GroupOffset, OffsetsReset
-from litemq.storage.state.group_facts import KEPT_RESETS, GroupFacts
-from litemq.storage.state.rows import is_gone, row_key
+from litemq.storage.state.delivery.group_facts import KEPT_RESETS, GroupFacts
+from litemq.storage.state.persistence.rows import is_gone, row_key
 
 GROUPS = st.sampled_from(["a", "b"])
 

@@ -12,12 +12,12 @@ from litemq.clock import Clock
 from litemq.errors import CorruptStoreError, DiskFullError
 from litemq.proto.control_pb2 import Row
 from litemq.storage.files.disk import Disk
-from litemq.storage.state.changes import Changes
-from litemq.storage.state.database import StateDatabase, StoredState
 from litemq.storage.state.machine import State
-from litemq.storage.state.rows import row_key
+from litemq.storage.state.persistence.changes import Changes
+from litemq.storage.state.persistence.database import StateDatabase, StoredState
+from litemq.storage.state.persistence.rows import row_key
+from litemq.storage.state.persistence.topics_file import ToldTopic, ToldTopics, read_topics, write_topics
 from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID
-from litemq.storage.state.topics_file import ToldTopic, ToldTopics, read_topics, write_topics
 
 __all__ = ["StateKeeper"]
 

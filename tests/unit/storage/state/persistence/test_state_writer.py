@@ -7,7 +7,7 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.storage.files.disk import DISK
 from litemq.storage.state.machine import State
-from litemq.storage.state.state_writer import StateKeeper
+from litemq.storage.state.persistence.state_writer import StateKeeper
 
 
 class _Kept:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.storage.state.leases import Lease, Leases
+from litemq.storage.state.delivery.leases import Lease, Leases
 
 RUNS = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda run: (run[0], run[0] + run[1]))
 STEPS = st.lists(st.tuples(RUNS, st.none() | st.tuples(st.integers(1, 2), st.just(5), st.integers(1, 2))))

@@ -11,7 +11,7 @@ from typing import Final
 
 from litemq.format.offset_runs import Run, RunSet, pack_runs, unpack_runs
 from litemq.proto.control_pb2 import Control, Grant, GroupOffset, LeaseRow, QueueLeases, Row
-from litemq.storage.state.leases import Lease, Leases
+from litemq.storage.state.delivery.leases import Lease, Leases
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, Row, TimerBatchCancelled, TimerEnded, TimerMoved, TimersEnded
 from litemq.storage.state.machine_parts import Delivery, PlacedEvent
-from litemq.storage.state.moved_timers import Moved
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.rows import is_gone, row_key
-from litemq.storage.state.timers import TimersFired
+from litemq.storage.state.persistence.rows import is_gone, row_key
+from litemq.storage.state.timers.moved_timers import Moved
+from litemq.storage.state.timers.pending_totals import TimersFired
 from litemq.types import MOST_DELAY_MS, RecordKind
 
 NOW = 1_700_000_000_000

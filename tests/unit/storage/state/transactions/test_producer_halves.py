@@ -13,11 +13,11 @@ from litemq.proto.control_pb2 import (
     TransactionsChecked,
     TransactionsDecided,
 )
-from litemq.storage.state import outcomes
-from litemq.storage.state.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
 from litemq.storage.state.machine_parts import Delivery
-from litemq.storage.state.outcomes import Outcome, Outcomes
 from litemq.storage.state.part import PlacedRecord
+from litemq.storage.state.transactions import outcomes
+from litemq.storage.state.transactions.half_runs import CheckRound, HalfDied, HalfMoved, HalvesCopied, HalvesPlaced
+from litemq.storage.state.transactions.outcomes import Outcome, Outcomes
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches
 

@@ -7,8 +7,8 @@ from typing import Final
 from litemq.format.transactions import is_producers
 from litemq.proto.control_pb2 import HalfRun as HalfRunRow
 from litemq.proto.control_pb2 import HalvesRow, Row, TransactionCheckRow
-from litemq.storage.state.half_runs import DELETED, CheckRound, HalfRun, Transaction
 from litemq.storage.state.topics import QueueKey
+from litemq.storage.state.transactions.half_runs import DELETED, CheckRound, HalfRun, Transaction
 
 __all__ = ["PAGE", "add_runs", "row_of", "transaction_of"]
 

@@ -20,8 +20,8 @@ from litemq.proto.control_pb2 import (
     TopicDeleted,
     TryFailed,
 )
+from litemq.storage.state.delivery.progress import Progress, place_of
 from litemq.storage.state.part import PlacedRecord
-from litemq.storage.state.progress import Progress, place_of
 from litemq.storage.state.topics import QueueKey
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches

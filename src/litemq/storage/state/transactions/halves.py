@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from litemq.format.transactions import is_producers
 from litemq.proto.control_pb2 import Control, Row
-from litemq.storage.state.half_rows import PAGE, add_runs, row_of, transaction_of
-from litemq.storage.state.half_runs import HalfDied, HalfEvent, HalfMoved, HalfRun, HalvesCopied, Transaction
-from litemq.storage.state.outcomes import Outcome, Outcomes
 from litemq.storage.state.part import Touch
 from litemq.storage.state.topics import QueueKey
+from litemq.storage.state.transactions.half_rows import PAGE, add_runs, row_of, transaction_of
+from litemq.storage.state.transactions.half_runs import HalfDied, HalfEvent, HalfMoved, HalfRun, HalvesCopied, Transaction
+from litemq.storage.state.transactions.outcomes import Outcome, Outcomes
 
 __all__ = ["Halves", "sink_transaction"]
 

@@ -18,12 +18,12 @@ from typing import Final, NamedTuple, Self
 from litemq.errors import CorruptStoreError, StorageError
 from litemq.format.crc import crc32c
 from litemq.proto.control_pb2 import Row
-from litemq.storage.state.rows import is_gone
+from litemq.storage.state.persistence.rows import is_gone
 
 __all__ = ["SIDE_FILES", "StateDatabase", "StoredState"]
 
 SIDE_FILES: Final = ("", "-wal", "-shm")  # what SQLite keeps beside the database has its name and one of these
-_SCHEMA: Final = files("litemq.storage.state").joinpath("schema.sql").read_text("utf-8")
+_SCHEMA: Final = files("litemq.storage.state.persistence").joinpath("schema.sql").read_text("utf-8")
 _ACCOUNT: Final = struct.Struct(">qQQ")  # applied, number of rows, sum of their checksums
 _MASK: Final = (1 << 64) - 1
 _AT_ONCE: Final = 500

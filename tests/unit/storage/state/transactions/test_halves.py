@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner, TopicDeleted
 from litemq.storage.state import QueueKey
-from litemq.storage.state.half_runs import HalvesCopied, HalvesPlaced
 from litemq.storage.state.machine_parts import Delivery
 from litemq.storage.state.part import PlacedRecord
+from litemq.storage.state.transactions.half_runs import HalvesCopied, HalvesPlaced
 from litemq.types import RecordKind
 from support.delivery_histories import Change, check_snapshot, check_touches, rows_of, take
 

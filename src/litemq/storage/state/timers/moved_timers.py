@@ -8,7 +8,7 @@ from typing import NamedTuple
 from litemq.proto.control_pb2 import Control, Row
 from litemq.proto.control_pb2 import MovedTimer as MovedRow
 from litemq.storage.state.part import PlacedRecord, Touch
-from litemq.storage.state.timers import TimersFired, is_timer
+from litemq.storage.state.timers.pending_totals import TimersFired, is_timer
 
 __all__ = ["Moved", "MovedTimers"]
 

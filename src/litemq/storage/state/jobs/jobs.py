@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from litemq.proto.control_pb2 import Control, JobPut, JobRow, Row, TickPassed, TryFailed
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.storage.state.job_table import JOB_COLUMNS, JobTable
+from litemq.storage.state.jobs.job_table import JOB_COLUMNS, JobTable
 from litemq.storage.state.part import PlacedRecord, Touch
 from litemq.types import Overlap, RecordKind
 
