@@ -13,6 +13,7 @@ from litemq.proto.control_pb2 import Row
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import DISK, Disk
+from litemq.storage.healing import ProjectionRepair
 from litemq.storage.state import QueueKey
 from litemq.storage.state.persistence.database import StateDatabase
 from litemq.types import Record
@@ -144,7 +145,7 @@ def test_every_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: 
 def _cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int = 0, step: int = 1) -> int:
     """Look at what a power cut can leave after each so many operations; returns how many states that were."""
     # No power cut damages a queue: if one had to be made anew, a sync is missing somewhere.
-    monkeypatch.setattr(DiskStore, "_rebuild_queues", _refuse_to_rebuild)
+    monkeypatch.setattr(ProjectionRepair, "_rebuild_queues", _refuse_to_rebuild)
     writer = _record(tmp_path / "recorded", monkeypatch)
     operations = writer.disk.operations
     states = 0
@@ -193,5 +194,5 @@ def test_the_enumeration_finds_queues_that_the_checkpoint_did_not_sync(tmp_path:
         _cut(tmp_path, monkeypatch)
 
 
-def _refuse_to_rebuild(_store: DiskStore) -> None:
+def _refuse_to_rebuild(_repair: ProjectionRepair) -> None:
     raise AssertionError("the queues had to be made anew")

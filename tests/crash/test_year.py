@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from litemq.storage import disk_store
+from litemq.storage import maintenance
 from litemq.storage.timers.timer_store import HeldTimers
 from support.year import SimulatedYear
 
@@ -42,7 +42,7 @@ def _must_fail(directory: Path) -> str:
 
 
 def test_without_carrying_forward_timers_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_store, "carry_timers", lambda *_: None)
+    monkeypatch.setattr(maintenance, "carry_timers", lambda *_: None)
     said = _must_fail(tmp_path)
     assert "should have come" in said or "should wait" in said
 

@@ -455,7 +455,7 @@ def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.M
             await ann.send(records(1, delay_time=clock.wall_ms() + DAY))
             for _ in range(3):
                 await ann.send(records(1, first=99, body=bytes(3_000_000)))
-            find, looked = store._finder.find, list[int]()
+            find, looked = store._parts.finder.find, list[int]()
 
             def finding(topic: str, key: str, most: int, confirmed: int, *more: Any, **options: Any) -> Any:
                 if not looked:
@@ -463,7 +463,7 @@ def test_carried_on_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.M
                 looked.append(confirmed)  # as it was before that
                 return find(topic, key, most, confirmed, *more, **options)
 
-            monkeypatch.setattr(store._finder, "find", finding)
+            monkeypatch.setattr(store._parts.finder, "find", finding)
             assert await _cancel(ann, "m-0") == [CANCELLED]
 
     _run(main())

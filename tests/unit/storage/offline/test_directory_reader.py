@@ -146,13 +146,13 @@ def test_a_log_without_beginning_needs_a_snapshot(tmp_path: Path) -> None:
 def test_a_snapshot_that_is_none_is_named(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     send(store, MANY)
-    store._files.projections = store._files.projections._replace(snapshot=0)  # the record that creates the topic
+    store._parts.files.projections = store._parts.files.projections._replace(snapshot=0)  # the record that creates the topic
     store.checkpoint()
     with pytest.raises(CorruptStoreError, match="topic_created stands where the snapshot should begin") as caught:
         DirectoryReader(tmp_path).state()
     assert caught.value.offset == 0
     begin = store.snapshot()
-    store._files.projections = store._files.projections._replace(snapshot=begin)
+    store._parts.files.projections = store._parts.files.projections._replace(snapshot=begin)
     store.checkpoint()
     reader = DirectoryReader(tmp_path)
     reader._checkpoint = reader._checkpoint._replace(confirmed=begin + reader.segment_of(begin).read(begin, begin + 4)[3])

@@ -155,7 +155,7 @@ def test_what_is_cut_off_behind_a_damaged_record_is_kept(directory: Path, caplog
         appended = store.append(bytearray(encode_record(Record("orders", b"%d" % number * 20))), 16, 0)
     assert appended is not None
     store.wait_confirmed(appended.end)
-    flushed = store._files._checkpoints.latest
+    flushed = store._parts.files._checkpoints.latest
     assert flushed is not None
     store.abandon()
     segment = min((directory / "commitlog").glob("0*"))

@@ -152,15 +152,15 @@ def test_a_disk_that_fills_up(archived: Archived, tmp_path: Path, caplog: pytest
     disk.folder = tmp_path
     _fill(store)
     disk.others = 14 * segment
-    store._watch_the_disk()
+    store._maintenance.watch_disk()
     assert (store.state.least[KEY] > 0) == (archived == Archived.DROP_WITH_RECORD), "urgent: only block holds"
     assert ("before its time" in caplog.text) == (archived == Archived.DROP_WITH_RECORD)
     if archived == Archived.BLOCK:
-        store._watch_the_disk()
+        store._maintenance.watch_disk()
         with pytest.raises(DiskFullError, match=r"nothing goes before the archive of orders has it"):
             _fill(store, rounds=1)
         _report(store, 400)
-        store._watch_the_disk()
+        store._maintenance.watch_disk()
         _fill(store, rounds=1)
     store.close()
 

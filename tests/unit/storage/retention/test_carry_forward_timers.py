@@ -11,6 +11,7 @@ from litemq.format.record import encode_record
 from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
+from litemq.storage.maintenance import Maintenance
 from litemq.storage.retention import carry_forward as carrying
 from litemq.types import Record
 from support.quick_disk import QuickDisk
@@ -42,7 +43,7 @@ def test_what_ends_while_others_are_carried_on_is_not_carried_on(tmp_path: Path,
     _fill(store)
     chunks: list[int] = []
 
-    def cancel_the_last(store: DiskStore) -> None:
+    def cancel_the_last(_maintenance: Maintenance) -> None:
         chunks.append(store.log_end)
         if len(chunks) == 1:
             ended = TimerEnded(pending=places[2], due=clock.wall_ms() + HOUR, size=places[1] - places[0])
@@ -51,7 +52,7 @@ def test_what_ends_while_others_are_carried_on_is_not_carried_on(tmp_path: Path,
             store.timers.write_behind(store.log_end)  # nobody could tell by what is not written yet
 
     monkeypatch.setattr(carrying, "_MOST_AT_ONCE", 1)
-    monkeypatch.setattr(DiskStore, "_go_on", cancel_the_last)
+    monkeypatch.setattr(Maintenance, "_let_others_work", cancel_the_last)
     assert store.retain(max_bytes=70_000) > 0
     assert len(chunks) == 3
     assert store.state.delivery.timers.count == 2
@@ -65,15 +66,15 @@ def test_what_is_done_each_second_is_done_while_very_many_are_carried_on(tmp_pat
     store = DiskStore(tmp_path, KEPT, SystemClock(), disk=QuickDisk(), host="here")
     _hold(store, 150, SystemClock().wall_ms())
     _fill(store)
-    begun, checkpoint = store.log_end, store.checkpoint
+    begun, checkpoint = store.log_end, store._maintenance.checkpoint
     seen: list[int] = []
 
     def watched(*, whole: bool = True) -> None:
         seen.append(store.log_end)
         checkpoint(whole=whole)
 
-    monkeypatch.setattr(store, "checkpoint", watched)
-    with store._keeping:  # retention alone does it
+    monkeypatch.setattr(store._maintenance, "checkpoint", watched)
+    with store._parts.keeping:  # retention alone does it
         before = SystemClock().wall_ms()
         store.retain(max_bytes=70_000)
         carried = [end for end in seen if end > begun]

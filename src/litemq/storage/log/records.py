@@ -1,0 +1,39 @@
+"""Reading one record by its log offset: within the confirmed log, whole and verified."""
+
+from __future__ import annotations
+
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError, RecordFormatError
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.record import FIXED_BYTES, decode_record
+from litemq.storage.log.commitlog import CommitLog
+from litemq.types import StoredRecord
+
+__all__ = ["corrupt_at", "read_checked"]
+
+
+def corrupt_at(log: CommitLog, log_offset: int, reason: str) -> CorruptStoreError:
+    """Return the error for damage at ``log_offset``, with the segment and the position in it."""
+    segment = log.segment_of(log_offset)
+    return CorruptStoreError(str(segment.file.path), log_offset - segment.start, reason)
+
+
+def read_checked(log: CommitLog, log_offset: int, confirmed: int) -> tuple[bytes, StoredRecord]:
+    """Read the record at ``log_offset``, as bytes and decoded.
+
+    Raise ``OffsetOutOfRangeError`` if no record below ``confirmed`` begins there, and
+    ``CorruptStoreError`` if the record is damaged.
+    """
+    if not log.start <= log_offset <= confirmed - FIXED_BYTES or log_offset % 8:
+        readable = f"it may be read from {log.start} to {confirmed}"
+        raise OffsetOutOfRangeError(f"no record begins at log offset {log_offset}: {readable}")
+    size = int.from_bytes(log.read(log_offset, log_offset + 4), "big")
+    if log_offset + size > confirmed:
+        raise corrupt_at(log, log_offset, f"a record of {size} bytes reaches beyond what is confirmed")
+    raw = bytes(log.read(log_offset, log_offset + size))
+    try:
+        stored = decode_record(raw, limits=STORED_LIMITS)
+    except RecordFormatError as error:
+        raise corrupt_at(log, log_offset, str(error)) from error
+    if stored.stamp is None or stored.stamp.commitlog_offset != log_offset:
+        raise corrupt_at(log, log_offset, "the record belongs elsewhere")
+    return raw, stored

@@ -1,0 +1,170 @@
+"""Opening a store: recover the log, load the state, replay the log into the projections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from litemq.clock import Clock
+from litemq.errors import CorruptStoreError
+from litemq.storage.config import StoreConfig
+from litemq.storage.files.disk import Disk
+from litemq.storage.index.finder import Finder
+from litemq.storage.index.key_indexes import KeyIndexes
+from litemq.storage.log.damage import log_offset_of
+from litemq.storage.log.log_directory import LogDirectory
+from litemq.storage.log.reader import Window, read_log
+from litemq.storage.log.records import read_checked
+from litemq.storage.projections.replay import (
+    QueueRebuild,
+    find_snapshot,
+    read_snapshot,
+    replay_into_queues,
+    replay_into_state,
+    replay_into_timers,
+)
+from litemq.storage.queues.queue_reader import QueueReader
+from litemq.storage.state import State
+from litemq.storage.state.persistence.database import StoredState
+from litemq.storage.state.persistence.state_writer import StateKeeper
+from litemq.storage.store_parts import WRITE_BEHIND_S, StoreParts, open_buckets, open_queues
+from litemq.storage.timers.bucket_files import BucketFiles
+from litemq.storage.timers.timer_store import HeldTimers
+
+__all__ = ["open_parts"]
+
+_REPLAYED_AT_ONCE: Final = 1 << 30  # bytes of log whose queue entries wait in memory
+
+
+def open_parts(
+    directory: Path,
+    config: StoreConfig,
+    clock: Clock,
+    *,
+    disk: Disk,
+    host: str | None,
+    broker_name: str,
+    replayed: Callable[[int, int], None],
+) -> StoreParts:
+    """Open a data directory, and bring every projection but the key index up to the log's end.
+
+    Call ``replayed(done, total)`` with the bytes of the log that have been replayed. If opening
+    fails, the directory is released as after a crash.
+    """
+    files = LogDirectory(directory, config, clock, disk=disk, host=host)
+    with ExitStack() as undo:
+        undo.callback(files.abandon)
+        disk.make_directory(directory / "consumequeue")
+        state_keeper = StateKeeper(disk, directory, clock, broker_name=broker_name)
+        undo.callback(state_keeper.close)
+        state, as_of, rebuild = _load_state(files, state_keeper.stored, directory)
+        changes = state_keeper.follow(state, as_of, anew=rebuild)
+        log, flusher = files.log, files.flusher
+        queues = open_queues(disk, directory, state)
+        queue_reader = QueueReader(log, queues, lambda: flusher.flushed, directory / "consumequeue")
+        finder = Finder(
+            log,
+            KeyIndexes(disk, directory / "index", slots=config.index_slots, capacity=config.index_entries),
+            state,
+            clock,
+            lambda log_offset: read_checked(log, log_offset, flusher.flushed)[1],
+            written_from=files.epoch.start_offset,
+        )
+        timers, timers_applied = _open_timers(files, open_buckets(disk, directory))
+        parts = StoreParts(
+            directory=directory,
+            config=config,
+            clock=clock,
+            disk=disk,
+            files=files,
+            state=state,
+            state_keeper=state_keeper,
+            changes=changes,
+            queues=queues,
+            queue_reader=queue_reader,
+            finder=finder,
+            timers=timers,
+        )
+        _replay(parts, as_of, files.projections.queues_applied, timers_applied, replayed)
+        undo.pop_all()
+    return parts
+
+
+def _load_state(files: LogDirectory, stored: StoredState | None, directory: Path) -> tuple[State, int, bool]:
+    """Load the latest stored state.
+
+    Return it with the log offset from which on to apply records to it, and whether ``state.db``
+    must be rebuilt.
+    """
+    log = files.log
+    if stored is not None and log.start <= stored.applied <= log.end:
+        return State.from_rows(stored.rows), stored.applied, False
+    begin = files.projections.snapshot
+    if begin < 0 and log.start > 0:
+        # The checkpoint is lost, and so is the log's beginning.
+        begin = find_snapshot(log, log.start, log.end)
+        if begin < 0:
+            reason = "the log's beginning is gone, and it holds no snapshot"
+            raise CorruptStoreError(str(directory / "checkpoint"), 0, reason)
+        files.projections = files.projections._replace(snapshot=begin)
+    if begin < 0:
+        return State(), 0, True
+    return *read_snapshot(log, begin, log.end), True
+
+
+def _open_timers(files: LogDirectory, buckets: BucketFiles) -> tuple[HeldTimers, int]:
+    """Open the timers; return them with the log offset from which to replay the log into them."""
+    log = files.log
+    if buckets.applied is not None:
+        applied = max(buckets.applied, files.projections.timers_applied)
+        if log.start <= applied <= log.end:
+            return HeldTimers(buckets), applied
+        buckets.clear()
+    return HeldTimers(buckets), log.start
+
+
+def _replay(
+    parts: StoreParts,
+    as_of: int,
+    queues_applied: int,
+    timers_applied: int,
+    replayed: Callable[[int, int], None],
+) -> None:
+    """Replay the log into the state, the queues and the timers, each from its own log offset.
+
+    The state needs the records from ``as_of`` on. If the queues need the whole log, replay it into
+    the key index, too.
+    """
+    log, state, queues, timers = parts.log, parts.state, parts.queues, parts.timers
+    rebuild = QueueRebuild(queues, state, log.start) if queues_applied <= log.start else None
+
+    def damaged(error: CorruptStoreError) -> None:
+        offset = log_offset_of(error)
+        if offset >= as_of or (rebuild is None and offset >= queues_applied):
+            raise error
+        parts.damage.add(error)
+
+    begin = written = max(min(as_of, queues_applied, timers_applied), log.start)
+    for window in read_log(log, begin, log.end, damaged=damaged):
+        offsets = window.columns.starts + window.base
+        is_whole = int(offsets[0]) >= as_of
+        new = window.columns if is_whole else window.columns.subset(np.flatnonzero(offsets >= as_of))
+        if len(new):
+            replay_into_state(Window(window.base, new), state, parts.changes)
+        replay_into_queues(window, queues_applied, rebuild or queues)
+        replay_into_timers(window, timers_applied, timers)
+        behind = window.base + int(window.columns.starts[-1] + window.columns.sizes[-1])
+        if rebuild is not None:
+            parts.finder.add(window, behind)
+        if behind - written >= _REPLAYED_AT_ONCE:
+            written = behind
+            queues.write_behind(behind, WRITE_BEHIND_S)
+            timers.write_behind(behind)
+        replayed(behind - begin, log.end - begin)
+    if rebuild is not None:
+        rebuild.end()
+    timers.know_moved(state.delivery.moved_timers, timers_applied)

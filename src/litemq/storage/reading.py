@@ -1,0 +1,243 @@
+"""Reading a store: by queue, by log offset, by key and by time; and reading its timers.
+
+Reads of hot records run on the caller's thread. ``pull`` leaves cold reads to two threads of low
+priority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
+from litemq.storage.healing import ProjectionRepair
+from litemq.storage.log.records import read_checked
+from litemq.storage.queues.queue_reader import DamagedQueueError
+from litemq.storage.state import QueueKey
+from litemq.storage.store import Longs
+from litemq.storage.store_parts import StoreParts
+from litemq.storage.timers.entries import Timer
+from litemq.storage.timers.timer_store import HeldTimers
+from litemq.types import StoredRecord
+
+__all__ = ["StoreReader"]
+
+T = TypeVar("T")
+
+_STORE_TIMESTAMP: Final = slice(32, 40)
+# More threads would wait for each other and for the interpreter, and delay the event loop.
+_COLD_READERS: Final = 2
+_COLD_NICENESS: Final = 10
+
+
+class StoreReader:
+    """Reads an open store from any thread.
+
+    A damaged projection is rebuilt, and the read repeated.
+    """
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._parts = parts
+        self._log = parts.log
+        self._state = parts.state
+        self._queue_reader = parts.queue_reader
+        self._repair = ProjectionRepair(parts)
+        self._cold = ThreadPoolExecutor(
+            _COLD_READERS,
+            thread_name_prefix="litemq-cold-read",
+            initializer=_lower_priority,
+        )
+
+    def close(self) -> None:
+        """End the cold-read threads after the reads in progress."""
+        self._cold.shutdown()
+
+    # Queues --------------------------------------------------------------------------------------
+
+    def read_queue(self, key: QueueKey, first: int, max_messages: int, max_bytes: int = 1 << 20) -> bytes | memoryview:
+        """Read records of a queue from offset ``first`` on: at least one if one is confirmed there.
+
+        It may wait for the disk.
+        """
+        self._check_range(key, first)
+        try:
+            return self._queue_reader.read(key, first, max_messages, max_bytes)
+        except DamagedQueueError as error:
+            self._repair.repair_queues(key, first, max_messages, error)
+            return self._queue_reader.read(key, first, max_messages, max_bytes)
+        except CorruptStoreError as error:
+            self._parts.damage.add(error)
+            raise
+
+    def _check_range(self, key: QueueKey, first: int) -> None:
+        least, following = self._state.least.get(key, 0), self._state.next.get(key, 0)
+        if not least <= first <= following:
+            raise OffsetOutOfRangeError(f"offset {first} of queue {key.queue_id}: it has {least} … {following}")
+
+    def read_if_hot(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview | None:
+        """Read records as ``read_queue`` does if the first is in memory; else return ``None``."""
+        if first == self._state.next.get(key, 0):
+            return b""
+        place = self._parts.queues.place_in_memory(key, first)
+        is_hot = place is not None and self._log.is_hot(place)
+        return self.read_queue(key, first, max_messages, max_bytes) if is_hot else None
+
+    async def pull(self, key: QueueKey, first: int, max_messages: int, max_bytes: int) -> bytes | memoryview:
+        """Read records as ``read_queue`` does. The event loop never waits for the disk."""
+        hot = self.read_if_hot(key, first, max_messages, max_bytes)
+        if hot is not None:
+            return hot
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._cold, self.read_queue, key, first, max_messages, max_bytes)
+
+    def confirmed_next(self, key: QueueKey) -> int:
+        """Return the offset of the queue's first message that is not confirmed.
+
+        Only for the thread that writes.
+        """
+        return self._parts.queues.end_below(key, self._parts.flusher.flushed)
+
+    def read_entries(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void]:
+        """Read up to ``most`` entries of a queue from offset ``first`` on, of confirmed records.
+
+        It may wait for the disk.
+        """
+        self._check_range(key, first)
+        try:
+            return self._queue_reader.entries(key, first, most, self._parts.flusher.flushed)
+        except DamagedQueueError as error:
+            self._repair.repair_queues(key, first, most, error)
+            return self._queue_reader.entries(key, first, most, self._parts.flusher.flushed)
+
+    def read_entries_if_hot(self, key: QueueKey, first: int, most: int) -> npt.NDArray[np.void] | None:
+        """Read entries as ``read_entries`` does if the first is in memory; else return ``None``."""
+        if first == self._state.next.get(key, 0) or self._parts.queues.place_in_memory(key, first) is not None:
+            return self.read_entries(key, first, most)
+        return None
+
+    def read_chosen(self, key: QueueKey, queue_offsets: Longs, entries: npt.NDArray[np.void]) -> bytes | memoryview:
+        """Read the records of ``entries``, which have these rising offsets in their queue.
+
+        It may wait for the disk. If a record is damaged, return the records before it.
+        """
+        data = self._queue_reader.read_chosen(key, queue_offsets, entries)
+        if data is not None:
+            return data
+        # An entry does not fit its record: read one record at a time, as ``read_queue`` checks and
+        # repairs.
+        found: list[bytes | memoryview] = []
+        for offset in queue_offsets.tolist():
+            try:
+                found.append(self.read_queue(key, offset, 1))
+            except CorruptStoreError:
+                if not found:
+                    raise
+                break
+        return b"".join(found)
+
+    def offset_at_time(self, key: QueueKey, store_timestamp: int) -> int:
+        """Return the offset of the first message stored at or after ``store_timestamp`` (ms).
+
+        If there is none yet, return the queue's next offset.
+        """
+        low, high = self._state.least.get(key, 0), self._state.next.get(key, 0)
+        while low < high:
+            middle = (low + high) // 2
+            data = self.read_queue(key, middle, 1)
+            if data and int.from_bytes(data[_STORE_TIMESTAMP], "big") < store_timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # Records -------------------------------------------------------------------------------------
+
+    def read_checked(self, log_offset: int) -> tuple[bytes, StoredRecord]:
+        """Read the record at ``log_offset``, as bytes and decoded. It may wait for the disk."""
+        return read_checked(self._log, log_offset, self._parts.flusher.flushed)
+
+    def find(self, topic: str, key: str, most: int, *, anywhere: bool) -> list[StoredRecord]:
+        """Find up to ``most`` messages of ``topic`` by key or id, the latest first.
+
+        It may wait for the disk.
+        """
+        parts = self._parts
+        return parts.finder.find(topic, key, max(0, most), parts.flusher.flushed, parts.damage.add, anywhere=anywhere)
+
+    # Timers --------------------------------------------------------------------------------------
+
+    @property
+    def timer_room(self) -> int:
+        """The bytes left for timers: all timers may take half of what the log may take."""
+        parts = self._parts
+        budget = parts.config.max_log_bytes
+        if budget is None:
+            budget = int(parts.disk.total_bytes(parts.directory) * parts.config.disk_refuse_percent / 100)
+        return max(0, budget // 2 - self._state.delivery.timers.bytes)
+
+    def load_timers(self, until: int) -> None:
+        """Load the timers that are due before ``until`` (ms) into memory.
+
+        It may wait for the disk.
+        """
+        with self._parts.keeping:
+            if self._parts.is_closed:
+                return
+            self._from_timers(lambda timers: timers.load(until))
+
+    def timers_among(self, delay_times: Longs, pendings: Longs) -> npt.NDArray[np.bool_]:
+        """Tell which of the timers at ``pendings``, whose records have ``delay_times``, still wait.
+
+        It may wait for the disk.
+        """
+        with self._parts.keeping:
+            return self._from_timers(lambda timers: timers.live_among(delay_times, pendings))
+
+    def timers_after(self, after: tuple[int, int], until: int, most: int) -> list[Timer]:
+        """List up to ``most`` timers behind ``after``, a due time and a log offset, in order.
+
+        All are due before ``until`` (ms). It may wait for the disk.
+        """
+        with self._parts.keeping:
+            return self._from_timers(lambda timers: timers.page(after, until, most))
+
+    def _from_timers(self, read: Callable[[HeldTimers], T]) -> T:
+        try:
+            return read(self._parts.timers)
+        except CorruptStoreError as error:
+            self._repair.rebuild_timers(error)
+            return read(self._parts.timers)
+
+    def read_pending(self, timers: Sequence[Timer]) -> list[bytes]:
+        """Read the records of ``timers``, not verified: the append of a record verifies it.
+
+        It may wait for the disk.
+        """
+        return [bytes(self._log.read(timer.pending, timer.pending + timer.size)) for timer in timers]
+
+    def read_pending_if_there(self, timers: Sequence[Timer]) -> list[bytes] | None:
+        """Read records as ``read_pending`` does if all are in memory; else return ``None``."""
+        records: list[bytes] = []
+        for timer in timers:
+            record = self._log.read_if_there(timer.pending, timer.pending + timer.size)
+            if record is None:
+                return None
+            records.append(bytes(record))
+        return records
+
+
+def _lower_priority() -> None:
+    """Let the event loop go before this thread.
+
+    Outside Linux, a thread has no priority of its own.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _COLD_NICENESS)

@@ -1,0 +1,61 @@
+"""Writing to a store: a batch goes into the log, then into the queues, state and timers."""
+
+from __future__ import annotations
+
+from litemq.proto.control_pb2 import Control
+from litemq.storage.batches.batch import Batch, control_batch, stamp, took
+from litemq.storage.batches.record_events import numbered_events
+from litemq.storage.store import Appended
+from litemq.storage.store_parts import StoreParts
+
+__all__ = ["StoreWriter"]
+
+
+class StoreWriter:
+    """The one way into the log of an open store."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._parts = parts
+
+    def write(self, batch: Batch, *, from_reserve: bool) -> Appended:
+        """Stamp ``batch`` and write it. The caller holds ``writing``.
+
+        ``from_reserve`` allows the segments that are set aside for the broker's own records. If an
+        interrupt leaves the batch in the log but not in every projection, the log fails: to go on
+        would assign an offset twice.
+        """
+        parts = self._parts
+        log, files, state, changes = parts.log, parts.files, parts.state, parts.changes
+        columns, sizes = batch.columns, batch.columns.sizes
+        offsets = log.place(sizes)
+        time = max(parts.clock.wall_ms(), files.store_timestamp)
+        stamped = stamp(batch, state, offsets, time, files.epoch.number)
+        before = log.end
+        try:
+            dirty = log.write(columns.buffer, columns.starts, sizes, offsets, from_reserve=from_reserve)
+            files.store_timestamp = time
+            end = log.end
+            parts.queues.add_batch(stamped.keys, stamped.firsts, stamped.entries, stamped.bounds)
+            for key, following in zip(stamped.keys, stamped.nexts, strict=True):
+                state.placed(key, following)
+                changes.placed(end, key, following)
+            changes.took(end, took(batch, state, stamped, time))
+            if not batch.is_plain:
+                for _, event in numbered_events(columns, offsets):
+                    parts.timers.place(event, was_half=state.delivery.was_half(event))
+                    changes.was_placed(end, state.place(event))
+            parts.flusher.written(dirty)
+        except BaseException:
+            if log.end != before:
+                log.fail("a write was interrupted")
+            raise
+        return Appended(offsets, stamped.queue_offsets, time, end)
+
+    def append_control(self, control: Control) -> Appended:
+        """Write ``control`` to the log, then apply it to the state and the timers."""
+        parts = self._parts
+        with parts.writing:
+            appended = self.write(control_batch(control, parts.clock.wall_ms()), from_reserve=True)
+            parts.changes.changed(appended.end, control, parts.state.apply(control))
+            parts.timers.apply(control, int(appended.log_offsets[0]))
+            return appended

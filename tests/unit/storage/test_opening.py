@@ -1,0 +1,96 @@
+"""Opening a store: the state comes back the same, from whatever the last stop left."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from litemq.storage.state import QueueKey
+from litemq.storage.state.persistence.database import StateDatabase
+from litemq.types import Record
+from support.stores import open_store, read_bodies, rows_of, send, send_bodies
+from support.waiting import HANG_S
+
+
+@pytest.mark.parametrize("how", ["close", "crash", "crash after a checkpoint", "crash after a snapshot"])
+def test_what_is_known_comes_back_the_same(tmp_path: Path, how: str) -> None:
+    store = open_store(tmp_path)
+    for name in ("orders", "payments", "orders.returned"):
+        store.create_topic(name, 3)
+    send_bodies(store, "orders", [b"a"] * 7, 1)
+    send_bodies(store, "payments", [b"b"] * 3)
+    key = QueueKey(store.state.topic_ids["orders"], 1)
+    store.commit_offsets("billing", [(key, 3), (QueueKey(store.state.topic_ids["payments"], 0), 1)])
+    if how == "crash after a checkpoint":
+        store.checkpoint()
+    if how == "crash after a snapshot":
+        store.snapshot()
+        store.checkpoint()
+    send_bodies(store, "orders", [b"c"] * 2, 1)
+    store.commit_offsets("billing", [(key, 8)])
+    store.delete_topic("payments")
+    recreated = store.create_topic("payments", 2)
+    appended = store.commit_offsets("audit", [(key, 1)])
+    store.wait_confirmed(appended.end, HANG_S)
+    if how == "close":
+        store.snapshot()
+    expected = list(store.state.rows())
+    store.close() if how == "close" else store.abandon()
+    again = open_store(tmp_path)
+    rows = list(again.state.rows())
+    if how == "close":
+        # Stopping wrote another snapshot, whose records are themselves entries of the control queue.
+        rows, expected = ([row for row in some if row.queue.topic_id != 1] for some in (rows, expected))
+    assert rows == expected
+    assert again.state.group_offsets["billing", key] == 8
+    assert recreated.topic_id > key.topic_id
+    # A topic that was created again goes on with its offsets.
+    assert send_bodies(again, "payments", [b"d"]).queue_offsets.tolist() == [3]
+    assert read_bodies(again, "orders", 1) == [b"a"] * 7 + [b"c"] * 2
+    again.close()
+
+
+def test_the_database_is_used_and_made_anew_when_it_is_gone_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path / "one")
+    send(store, [Record("orders", bytes(10))] * 5, queues=2)
+    store.commit_offsets("billing", [(QueueKey(16, 0), 2)])
+    store.checkpoint()
+    old = tmp_path / "old.db"
+    shutil.copy(tmp_path / "one" / "state.db", old)
+    shutil.copy(tmp_path / "one" / "state.db-wal", tmp_path / "old.db-wal")
+    send(store, [Record("orders", bytes(10))] * 3, 1)
+    store.wait_confirmed(store.commit_offsets("audit", [(QueueKey(16, 1), 1)]).end)
+    expected = rows_of(store)
+    store.checkpoint()
+    store.abandon()
+
+    replaced: list[int] = []
+    anew = StateDatabase.anew
+
+    def noted(path: Path) -> StateDatabase:
+        replaced.append(1)
+        return anew(path)
+
+    monkeypatch.setattr(StateDatabase, "anew", noted)
+    for version in ("as it is", "old", "gone", "damaged", "of a longer log"):
+        place = tmp_path / "another"
+        shutil.copytree(tmp_path / "one", place)
+        database = place / "state.db"
+        match version:
+            case "old":
+                shutil.copy(old, database)
+                shutil.copy(tmp_path / "old.db-wal", place / "state.db-wal")
+            case "gone":
+                database.unlink()
+            case "damaged":
+                database.write_bytes(database.read_bytes()[:-300] + bytes(300))
+            case "of a longer log":
+                opened = StateDatabase(database)
+                opened.commit(1 << 40, [])
+                opened.close()
+        replaced.clear()
+        again = open_store(place)
+        assert rows_of(again) == expected, version
+        assert bool(replaced) == (version in {"gone", "damaged", "of a longer log"}), version
+        again.abandon()
+        shutil.rmtree(place)

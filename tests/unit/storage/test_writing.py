@@ -1,0 +1,31 @@
+"""Writing to a store: a batch is in the log and in every projection, or the log fails."""
+
+from pathlib import Path
+
+import pytest
+
+from litemq.errors import StoreFailedError
+from litemq.storage.queues.queues import Queues
+from litemq.storage.state import QueueKey
+from litemq.types import Record
+from support.stores import open_store, send
+
+
+def test_an_interrupt_in_the_middle_of_a_write_ends_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    send(store, [Record("orders", b"x")] * 2)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Queues, "add_batch", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        send(store, [Record("orders", b"x")])
+    monkeypatch.undo()
+    with pytest.raises(StoreFailedError, match="interrupted"):
+        send(store, [Record("orders", b"x")])
+    store.close()
+    again = open_store(tmp_path)
+    send(again, [Record("orders", b"x")])
+    assert again.state.next[QueueKey(16, 0)] == 4  # the interrupted one is in the log, and has its offset
+    again.close()
