@@ -20,15 +20,15 @@ with atheris.instrument_imports(include=["litemq"]):
     from litemq.errors import ProtocolError, RecordFormatError
     from litemq.format import native
     from litemq.format.arrow.batches import to_record_batch
-    from litemq.format.check import are_of_topic, check_batch, find_faults
-    from litemq.format.columns import RecordColumns
+    from litemq.format.batches.check import are_of_topic, check_batch, find_faults
+    from litemq.format.batches.scan import scan
+    from litemq.format.batches.stamp import queue_entries, queue_runs, stamp_batch
+    from litemq.format.batches.uniform_sends import sent_alike
+    from litemq.format.columns.keys import hash_keys
+    from litemq.format.columns.record_columns import RecordColumns
     from litemq.format.crc import crc32c
-    from litemq.format.keys import hash_keys
     from litemq.format.messages import decode_messages
     from litemq.format.record import Stage, decode_record, encode_record
-    from litemq.format.scan import scan
-    from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
-    from litemq.format.uniform_sends import sent_alike
     from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
     from litemq.format.v1.record import decode_record_v1, encode_record_v1
     from litemq.net.frame import FrameReader, frame_prefix

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from litemq.format.check import check_batch
+from litemq.format.batches.check import check_batch
+from litemq.format.batches.stamp import stamp_batch
 from litemq.format.record import decode_record, encode_record
-from litemq.format.stamp import stamp_batch
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.log.segment import Segment
 from litemq.types import Record, StoredRecord

@@ -15,11 +15,11 @@ import numpy as np
 
 from litemq.bench.suite import Figure, at_least
 from litemq.errors import MissingExtraError
-from litemq.format.check import check_batch
+from litemq.format.batches.check import check_batch
+from litemq.format.batches.scan import scan
+from litemq.format.batches.stamp import one_queue_run, queue_entries, stamp_batch
 from litemq.format.crc import crc32c
 from litemq.format.record import RecordTemplate, decode_record, stamp_record
-from litemq.format.scan import scan
-from litemq.format.stamp import one_queue_run, queue_entries, stamp_batch
 from litemq.types import Stamp
 
 __all__ = ["figures"]

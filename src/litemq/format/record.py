@@ -1,7 +1,7 @@
 """One record, version 2: encode, decode, check.
 
 All integers big-endian, strings UTF-8. Everything of fixed size stands first, so that thousands of records can be read by column
-(``columns.py``)::
+(``columns/record_columns.py``)::
 
      at  bytes  field                                                                    written by
       0      4  size of the whole record, padding included: a multiple of 8              producer

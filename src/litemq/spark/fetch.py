@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from litemq.errors import DataLossError, LiteMQError, OffsetExpiredError, OffsetOutOfRangeError
 from litemq.format.arrow.batches import decode_batches
+from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import Buffer
-from litemq.format.scan import scan
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.spark.brokers import Links, Patience
 from litemq.spark.schema import BROKER

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from litemq.clock import Clock
 from litemq.errors import OffsetOutOfRangeError, StoreFailedError
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.batches.stamp import queue_entries
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import decode_record
-from litemq.format.scan import scan
-from litemq.format.stamp import queue_entries
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import (
     Batch,

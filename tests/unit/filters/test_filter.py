@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from litemq.errors import FilterSyntaxError
 from litemq.filters.filter import MAX_FILTER_CHARACTERS, Filter, parse_filter
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.format.record import encode_record, hash_tags
 from litemq.format.record_view import RecordView
-from litemq.format.stamp import QUEUE_ENTRY
 from litemq.types import Record
 
 WORDS = st.sampled_from(["A", "B", "C", "订单"])

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from litemq.errors import RecordFormatError
 from litemq.format import native
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.batches.stamp import queue_entries, queue_runs, stamp_batch
+from litemq.format.columns.keys import hash_keys
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.crc import crc32c
-from litemq.format.keys import hash_keys
 from litemq.format.limits import DEFAULT_LIMITS, MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TOPIC_BYTES
 from litemq.format.record import FIXED_BYTES, Stage, decode_record, encode_record
-from litemq.format.scan import scan
-from litemq.format.stamp import queue_entries, queue_runs, stamp_batch
 from litemq.types import LATEST_TIME_MS, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format import native
+from litemq.format.batches.scan import scan
 from litemq.format.limits import RecordLimits
 from litemq.format.messages import MessageFields, decode_messages
 from litemq.format.record import RecordTemplate, Stage, decode_record, encode_record
-from litemq.format.scan import scan
 from litemq.types import LATEST_TIME_MS, BodyCodec, Durability, MessageType, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

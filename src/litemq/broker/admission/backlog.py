@@ -9,9 +9,9 @@ import numpy as np
 from litemq.broker.dead_letters.writing import Burial, letters_of
 from litemq.clock import Clock
 from litemq.errors import BacklogFullError
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.store import Store
 from litemq.types import DeadReason, RecordKind

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError, UnsupportedFeatureError
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.batches.producer_runs import stretches_of_batch
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.batches.uniform_sends import sent_alike
+from litemq.format.columns.record_columns import RecordColumns, Word
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.producer_runs import stretches_of_batch
 from litemq.format.record import FIXED_BYTES
-from litemq.format.scan import ScanStop, scan
-from litemq.format.uniform_sends import sent_alike
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, Durability, MessageType
 
 __all__ = [

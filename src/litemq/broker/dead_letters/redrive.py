@@ -20,7 +20,7 @@ from litemq.broker.dead_letters.reading import Damaged, Letter, Letters
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.throttle import Pace
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
-from litemq.format.check import are_of_topic, check_batch
+from litemq.format.batches.check import are_of_topic, check_batch
 from litemq.format.dead_letters import DeadSelection
 from litemq.format.limits import STORED_LIMITS
 from litemq.proto.control_pb2 import Control, DeadLettersDropped

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import LiteMQError
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 

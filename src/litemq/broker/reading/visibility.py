@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from litemq.broker.dead_letters.writing import Burial, letters_of
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 from litemq.storage.state import QueueKey, TopicFacts
 from litemq.storage.store import Store
 from litemq.types import DeadReason

@@ -32,8 +32,8 @@ from litemq.errors import (
     SequenceGapError,
     StoreFailedError,
 )
+from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
 from litemq.storage.state import QueueKey

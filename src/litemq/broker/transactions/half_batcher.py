@@ -32,9 +32,9 @@ from litemq.errors import (
     TransactionRefusedError,
     UnsupportedFeatureError,
 )
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import ScanStop, scan
 from litemq.format.transactions import check_transaction
 from litemq.net.failures import encode_failure
 from litemq.net.frame import Frame

@@ -13,8 +13,8 @@ from litemq.client.config import ClientConfig
 from litemq.client.engine.transactions import CheckFact, HalfPlace, TransactionFact, TransactionPage, TransactionState
 from litemq.client.transport.channel import Answer
 from litemq.errors import LiteMQError
+from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 from litemq.format.transactions import broker_of
 from litemq.net.failures import decode_failure
 from litemq.proto import wire_pb2 as wire

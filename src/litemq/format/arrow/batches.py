@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, MissingExtraError, RecordFormatError
-from litemq.format.check import explain, find_faults
-from litemq.format.columns import PARTS, RecordColumns, Word
+from litemq.format.batches.check import explain, find_faults
+from litemq.format.batches.scan import ScanStop, Version, scan
+from litemq.format.columns.record_columns import PARTS, RecordColumns, Word
+from litemq.format.columns.string_lists import ListColumn, Strings, rows_at
 from litemq.format.compression import MAX_BODY_BYTES, decompress
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
 from litemq.format.record import FIXED_BYTES, Buffer, Stage
-from litemq.format.scan import ScanStop, Version, scan
-from litemq.format.string_lists import ListColumn, Strings, rows_at
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
 from litemq.format.v1.record import decode_record_v1
 from litemq.types import BodyCodec

@@ -23,8 +23,8 @@ from litemq.format.arrow.parts import (
     tag_hashes_of,
     without_nulls,
 )
-from litemq.format.check import explain, find_faults
-from litemq.format.columns import HEADER, PARTS, TAGS_AT, RecordColumns
+from litemq.format.batches.check import explain, find_faults
+from litemq.format.columns.record_columns import HEADER, PARTS, TAGS_AT, RecordColumns
 from litemq.format.limits import DEFAULT_LIMITS, STORED_LIMITS, RecordLimits
 from litemq.format.record import Stage
 from litemq.types import DEFAULT_PRIORITY, LATEST_TIME_MS, Durability, MessageType

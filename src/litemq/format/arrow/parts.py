@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, MissingExtraError
-from litemq.format.columns import PARTS, TAGS_AT
+from litemq.format.columns.record_columns import PARTS, TAGS_AT
 from litemq.format.crc import crc32c_of_rows, crc32c_of_strings
 from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, SEVERAL_TAGS, STAMPED_BYTES_AT, Stage
 

@@ -1,4 +1,4 @@
-"""Many records of version 1 at once, for reading. The layout is in ``record_v1.py``.
+"""Many records of version 1 at once, for reading. The layout is in ``record.py``.
 
 Version 1 has its lengths between its parts, so the records are walked side by side, one field of all of them after another.
 """
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import RecordFormatError
+from litemq.format.columns.string_lists import StringLists, Strings, all_utf8, maybe_repeated_names, walk_counted
 from litemq.format.limits import DEFAULT_LIMITS, RecordLimits
 from litemq.format.record import Buffer
-from litemq.format.string_lists import StringLists, Strings, all_utf8, maybe_repeated_names, walk_counted
 from litemq.format.v1.record import MAGIC_V1, MIN_BYTES_V1, decode_record_v1
 from litemq.types import LATEST_TIME_MS, MessageStatus, MessageType, RecordKind
 

@@ -13,11 +13,11 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.columns import HEADER, PARTS, TAGS_AT, RecordColumns
+from litemq.format.columns.keys import tag_hashes
+from litemq.format.columns.record_columns import HEADER, PARTS, TAGS_AT, RecordColumns
+from litemq.format.columns.string_lists import StringLists, Strings
 from litemq.format.crc import crc32c_of_records
-from litemq.format.keys import tag_hashes
 from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, Buffer
-from litemq.format.string_lists import StringLists, Strings
 from litemq.format.v1.columns import RecordColumnsV1
 from litemq.format.v1.record import MAGIC_V1, MIN_BYTES_V1
 from litemq.types import MessageStatus, MessageType, RecordKind

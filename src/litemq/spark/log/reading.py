@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
 from litemq.format.arrow.batches import to_record_batch
-from litemq.format.check import explain, find_faults
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.batches.check import explain, find_faults
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns, Word
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
-from litemq.format.scan import ScanStop, scan
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
 from litemq.format.v1.record import decode_record_v1
 from litemq.spark.log.splits import ByteRange

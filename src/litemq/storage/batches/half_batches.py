@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError, SequenceGapError, TransactionRefusedError
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.batches.stamp import queue_runs
+from litemq.format.columns.record_columns import RecordColumns
+from litemq.format.columns.string_lists import all_alike
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.scan import scan
-from litemq.format.stamp import queue_runs
-from litemq.format.string_lists import all_alike
 from litemq.proto.control_pb2 import Control, HalvesRolledBack, HalvesSkipped, SinkCommitted, SinkWinner
 from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.state import QueueKey, State

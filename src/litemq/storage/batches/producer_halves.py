@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
-from litemq.format.check import check_batch
+from litemq.format.batches.check import check_batch
+from litemq.format.batches.stamp import queue_runs
 from litemq.format.limits import STORED_LIMITS, RecordLimits
 from litemq.format.record import Stage
-from litemq.format.stamp import queue_runs
 from litemq.format.transactions import is_producers
 from litemq.storage.batches.batch import Batch, sent_batch
 from litemq.storage.batches.half_batches import messages_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from litemq.clock import Clock
 from litemq.errors import CorruptStoreError
-from litemq.format.keys import hash_key
+from litemq.format.columns.keys import hash_key
 from litemq.storage.index.key_indexes import KeyIndexes
 from litemq.storage.log.commitlog import CommitLog
 from litemq.storage.log.reader import Window, read_log

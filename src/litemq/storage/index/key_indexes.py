@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import CorruptStoreError
-from litemq.format.columns import RecordColumns
-from litemq.format.keys import hash_keys
+from litemq.format.columns.keys import hash_keys
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.storage.files.block_crcs import crc_path
 from litemq.storage.files.disk import Disk
 from litemq.storage.index.key_index import ActiveKeyIndex, SealedKeyIndex

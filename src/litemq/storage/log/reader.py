@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, RecordFormatError
-from litemq.format.check import find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import find_faults
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import MAGIC, Buffer, decode_record
-from litemq.format.scan import ScanStop, scan
 from litemq.storage.log.segment import Segment
 
 __all__ = ["SegmentedLog", "Window", "is_record_at", "possible_records", "read_log"]

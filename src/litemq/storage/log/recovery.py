@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, StorageError
-from litemq.format.check import find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import find_faults
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import ScanStop, scan
 from litemq.storage.files.disk import Disk
 from litemq.storage.log.reader import is_record_at, possible_records
 from litemq.storage.log.segment import Segment, remove_segments, segment_path, segment_starts

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from litemq.errors import BodyCodecError, InvalidArgumentError
-from litemq.format.columns import RecordColumns
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.compression import decompress
 from litemq.format.limits import LARGEST_RECORD
 from litemq.format.v1.convert import downgrade

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError, RecordFormatError
+from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import ScanStop, scan
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
 from litemq.format.v1.record import MAGIC_V1, decode_record_v1
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from litemq.clock import Clock
 from litemq.errors import DiskFullError, InvalidArgumentError, StoreFailedError
-from litemq.format.check import explain, find_faults
+from litemq.format.batches.check import explain, find_faults
 from litemq.format.limits import RecordLimits
 from litemq.format.record import Stage
 from litemq.format.v1.columns import RecordColumnsV1

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import CorruptStoreError
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
-from litemq.format.stamp import QUEUE_ENTRY
 from litemq.storage.log.reader import is_record_at
 from litemq.storage.offline.directory_reader import DirectoryReader
 

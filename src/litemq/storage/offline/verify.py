@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.format.crc import crc32c
-from litemq.format.stamp import QUEUE_ENTRY
 from litemq.proto.control_pb2 import Topic
 from litemq.storage.files.block_crcs import BLOCK_BYTES, crc_path
 from litemq.storage.files.disk import READ_ONLY

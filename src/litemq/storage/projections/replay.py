@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.format.columns import RecordColumns
-from litemq.format.stamp import QUEUE_ENTRY, queue_entries, queue_runs
+from litemq.format.batches.stamp import QUEUE_ENTRY, queue_entries, queue_runs
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import NO_OFFSET
 from litemq.storage.batches.record_events import numbered_events

@@ -1,6 +1,6 @@
 """The consume queues on disk: for each queue, where its messages stand in the log.
 
-``consumequeue/<topic>/<queue>/<20-digit start byte>`` holds 300,000 entries of 24 bytes (``format.stamp`` has their layout) and grows as
+``consumequeue/<topic>/<queue>/<20-digit start byte>`` holds 300,000 entries of 24 bytes (``format.batches.stamp`` has their layout) and grows as
 they come. Full blocks have their checksums (``block_crcs.py``); the last block of a file is full when the file is.
 
 Queues are a projection of the log: what is damaged here is made anew from there. So nothing is synced here; the checkpoint syncs
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError
-from litemq.format.stamp import QUEUE_ENTRY
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.storage.files.block_crcs import BLOCK_BYTES, crc_path, read_checked, write_crcs
 from litemq.storage.files.disk import Disk
 from litemq.storage.files.file_pool import FilePool

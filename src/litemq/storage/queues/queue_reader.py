@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.errors import CorruptStoreError
-from litemq.format.check import count_intact, explain, find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import count_intact, explain, find_faults
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import FIXED_BYTES
 from litemq.storage.log.commitlog import CommitLog

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.stamp import QUEUE_ENTRY
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.storage.queues.queue_files import QueueFiles
 from litemq.storage.state import QueueKey, State
 

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.producer_runs import Sent, Stretches, stretches_of
+from litemq.format.batches.producer_runs import Sent, Stretches, stretches_of
 from litemq.proto.control_pb2 import ProducerRuns, Row
 
 __all__ = ["KEPT_RECEIPTS", "Pair", "Producers", "Receipt", "Touched", "runs_row"]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from litemq.errors import BodyTooLargeError, InvalidArgumentError, RecordFormatError
 from litemq.format.arrow.batches import SCHEMA, decode_batches, to_record_batch
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.compression import compress
 from litemq.format.record import RecordTemplate, decode_record, encode_record, stamp_record
-from litemq.format.scan import scan
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
 from litemq.types import BodyCodec, ConsumerFacts, Durability, MessageStatus, MessageType, Record, RecordKind, Stamp, StoredRecord
 from support.records import FACTS, RECORDS, STAMPS

@@ -13,7 +13,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.format.arrow import parts as arrow_parts
 from litemq.format.arrow.batches import SCHEMA, decode_batches
 from litemq.format.arrow.encode import SentColumns, encode_sent, encode_stored
-from litemq.format.check import check_batch
+from litemq.format.batches.check import check_batch
 from litemq.format.limits import RecordLimits
 from litemq.format.record import RecordTemplate, Stage, encode_record
 from litemq.types import Durability, MessageType, Record, Stamp

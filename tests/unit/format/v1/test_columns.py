@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litemq.errors import RecordFormatError
-from litemq.format.scan import scan
+from litemq.format.batches.scan import scan
 from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
 from litemq.types import BodyCodec, ConsumerFacts, Record, Stamp

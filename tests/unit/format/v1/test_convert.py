@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.format.check import find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import find_faults
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.record import Stage, decode_record, encode_record
-from litemq.format.scan import scan
 from litemq.format.v1.columns import RecordColumnsV1
 from litemq.format.v1.convert import downgrade, upgrade
 from litemq.format.v1.record import decode_record_v1, encode_record_v1

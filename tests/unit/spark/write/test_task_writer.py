@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from litemq.client.engine.routes import queue_of_key
 from litemq.errors import InvalidArgumentError, NoRouteError
+from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import Stage, decode_record
-from litemq.format.scan import scan
 from litemq.net.blocking import Received
 from litemq.proto.wire_pb2 import Attempt, BrokerFacts, BrokerState, SendHalvesAnswer, SendHalvesRequest, TopicQueues
 from litemq.spark.brokers import Links

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.scan import scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import encode_record
-from litemq.format.scan import scan
 from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.config import StoreConfig

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError
-from litemq.format.stamp import QUEUE_ENTRY
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.storage.files.disk import DISK
 from litemq.storage.queues.queue_files import QueueFiles
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from litemq.format.stamp import QUEUE_ENTRY
+from litemq.format.batches.stamp import QUEUE_ENTRY
 from litemq.storage.files.disk import DISK
 from litemq.storage.queues import queues as module
 from litemq.storage.queues.queue_files import QueueFiles

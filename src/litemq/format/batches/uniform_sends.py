@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from litemq.format import native
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns, Word
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import Buffer
-from litemq.format.scan import ScanStop, scan
 
 __all__ = ["SentAlike", "sent_alike"]
 

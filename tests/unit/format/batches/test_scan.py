@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
+from litemq.format.batches.scan import ScanStop, Version, scan, scan_lanes
 from litemq.format.limits import DEFAULT_LIMITS
 from litemq.format.record import BLANK_MAGIC, encode_record
-from litemq.format.scan import ScanStop, Version, scan, scan_lanes
 from litemq.format.v1.record import encode_record_v1
 from litemq.types import Record, Stamp
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from litemq.format.columns import RecordColumns, Word
+from litemq.format.columns.record_columns import RecordColumns, Word
 from litemq.format.limits import MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TOPIC_BYTES, RecordLimits
 from litemq.format.record import FIXED_BYTES, MAGIC, Stage
 from litemq.types import LATEST_TIME_MS

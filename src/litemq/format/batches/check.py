@@ -11,10 +11,22 @@ import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format import native
-from litemq.format.columns import BODY_AT, TAGS_AT, RecordColumns, Word, sizes_between
+from litemq.format.batches.header import faulty_headers
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.batches.uniform_check import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
+from litemq.format.columns.keys import tag_hashes
+from litemq.format.columns.record_columns import BODY_AT, TAGS_AT, RecordColumns, Word, sizes_between
+from litemq.format.columns.string_lists import (
+    ListColumn,
+    Strings,
+    all_alike,
+    all_utf8,
+    maybe_repeated_names,
+    nonascii,
+    rows_at,
+    spread,
+)
 from litemq.format.crc import crc32c_of_records, crc32c_of_rows
-from litemq.format.header import faulty_headers
-from litemq.format.keys import tag_hashes
 from litemq.format.limits import (
     DEFAULT_LIMITS,
     MAX_KEY_BYTES,
@@ -32,18 +44,6 @@ from litemq.format.record import (
     Stage,
     decode_record,
 )
-from litemq.format.scan import ScanStop, scan
-from litemq.format.string_lists import (
-    ListColumn,
-    Strings,
-    all_alike,
-    all_utf8,
-    maybe_repeated_names,
-    nonascii,
-    rows_at,
-    spread,
-)
-from litemq.format.uniform_check import are_properties, hash_of_tags, is_sound_but_for_crcs, padding_masks
 
 __all__ = ["are_of_topic", "check_batch", "count_intact", "explain", "find_faults", "tag_hashes"]
 

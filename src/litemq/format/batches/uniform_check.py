@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from litemq.errors import RecordFormatError
-from litemq.format.columns import RecordColumns, Word
-from litemq.format.header import header_is_sound
+from litemq.format.batches.header import header_is_sound
+from litemq.format.columns.record_columns import RecordColumns, Word
+from litemq.format.columns.string_lists import COMPARED_BYTES
 from litemq.format.limits import (
     MAX_KEY_BYTES,
     MAX_PROPERTIES_BYTES,
@@ -23,7 +24,6 @@ from litemq.format.limits import (
     RecordLimits,
 )
 from litemq.format.record import FIXED_BYTES, Stage, decode_list, hash_tags
-from litemq.format.string_lists import COMPARED_BYTES
 
 __all__ = ["are_properties", "hash_of_tags", "is_sound_but_for_crcs", "padding_masks"]
 

@@ -5,10 +5,10 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.format.check import check_batch, count_intact
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import check_batch, count_intact
+from litemq.format.batches.stamp import stamp_batch
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.record import encode_record
-from litemq.format.stamp import stamp_batch
 from litemq.types import Record
 
 Longs = npt.NDArray[np.int64]

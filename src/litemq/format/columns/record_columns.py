@@ -2,8 +2,9 @@
 
 A message costs in Python what its bytecode costs, so nothing here loops over messages where it can work on columns: the fixed parts
 of all records are gathered in one step, the positions of all variable parts are one cumulative sum, and the lists inside them are
-walked side by side. ``check.py`` says which of the records are valid, ``stamp.py`` writes the broker's fields, ``arrow/batches.py`` makes
-Arrow's columns of them. ``record.py`` is the other, scalar codec; property tests hold the two equal, on good and on malformed bytes.
+walked side by side. ``batches/check.py`` says which of the records are valid, ``batches/stamp.py`` writes the broker's fields,
+``arrow/batches.py`` makes Arrow's columns of them. ``record.py`` is the other, scalar codec; property tests hold the two equal, on good
+and on malformed bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from litemq.format.columns.string_lists import COMPARED_BYTES, ListColumn, Strings, rows_at
 from litemq.format.limits import MAX_KEYS, MAX_PROPERTIES_BYTES, MAX_TAGS
 from litemq.format.record import FIXED_BYTES, Buffer
-from litemq.format.string_lists import COMPARED_BYTES, ListColumn, Strings, rows_at
 
 __all__ = ["BODY_AT", "HEADER", "PARTS", "TAGS_AT", "RecordColumns", "Word"]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.format import native
-from litemq.format.check import check_batch
-from litemq.format.producer_runs import Sent, Stretches, stretches_of, stretches_of_batch
+from litemq.format.batches.check import check_batch
+from litemq.format.batches.producer_runs import Sent, Stretches, stretches_of, stretches_of_batch
 from litemq.format.record import encode_record
 from litemq.types import Record
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.format import native
-from litemq.format.columns import RecordColumns
+from litemq.format.columns.record_columns import RecordColumns
 
 __all__ = ["Sent", "Stretches", "stretches_of", "stretches_of_batch"]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from litemq.errors import InvalidArgumentError
 from litemq.format import native
-from litemq.format.columns import RecordColumns
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.crc import crc32c_of_rows
 from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT
 from litemq.types import LATEST_TIME_MS, RecordKind

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.format import native
-from litemq.format.columns import RecordColumns
+from litemq.format.columns.record_columns import RecordColumns
+from litemq.format.columns.string_lists import StringLists, Strings, all_alike
 from litemq.format.crc import crc32c, crc32c_of_strings
 from litemq.format.record import SEVERAL_TAGS
-from litemq.format.string_lists import StringLists, Strings, all_alike
 
 __all__ = ["KeyHashes", "hash_key", "hash_keys", "tag_hashes"]
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError
-from litemq.format.check import check_batch, find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import check_batch, find_faults
+from litemq.format.batches.stamp import one_queue_run, queue_entries, queue_runs, stamp_batch
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.record import decode_record, encode_record, stamp_record
-from litemq.format.stamp import one_queue_run, queue_entries, queue_runs, stamp_batch
 from litemq.types import Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS
 

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
-from litemq.format.check import are_of_topic, check_batch, explain, find_faults
-from litemq.format.columns import RecordColumns
+from litemq.format.batches.check import are_of_topic, check_batch, explain, find_faults
+from litemq.format.batches.scan import ScanStop, scan
+from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.record import RecordTemplate, Stage, decode_record, encode_record
-from litemq.format.scan import ScanStop, scan
 from litemq.types import Record, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

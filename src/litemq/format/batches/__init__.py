@@ -1,0 +1,12 @@
+"""Whole batches of records: find them in a buffer, validate them, stamp them, group them by producer.
+
+Entry points: ``scan`` finds where records begin; ``check_batch`` and ``find_faults`` validate
+them; ``stamp_batch`` writes the broker's fields and ``queue_entries`` builds the queue entries;
+``sent_alike`` and ``stretches_of_batch`` describe the producers of a batch.
+
+Invariants: a batch is valid if and only if ``decode_record`` accepts each of its records; tests
+hold the two equal. Stamping writes bytes 12 … 64 of each record and no others.
+
+May import: ``columns``, ``v1.record``, and the modules of ``litemq.format`` outside its
+sub-packages.
+"""
