@@ -28,7 +28,9 @@ with atheris.instrument_imports(include=["litemq"]):
     from litemq.format.columns.record_columns import RecordColumns
     from litemq.format.crc import crc32c
     from litemq.format.messages import decode_messages
-    from litemq.format.record import Stage, decode_record, encode_record
+    from litemq.format.record import Stage
+    from litemq.format.record_decode import decode_record
+    from litemq.format.record_encode import encode_record
     from litemq.format.v1.columns import RecordColumnsV1, find_faults_v1
     from litemq.format.v1.record import decode_record_v1, encode_record_v1
     from litemq.net.frame import FrameReader, frame_prefix

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from litemq.clock import SystemClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey

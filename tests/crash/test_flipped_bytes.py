@@ -10,7 +10,8 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, RecordFormatError, StorageError
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.offline.verify import verify_directory

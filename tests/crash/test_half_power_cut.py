@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import Disk

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import Control, TransactionsDecided
 from litemq.storage.batches.half_batches import rollbacks_of
 from litemq.storage.config import StoreConfig

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Row
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

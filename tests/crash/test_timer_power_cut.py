@@ -9,7 +9,8 @@ import pytest
 
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, TimerMoved, TimersEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from litemq.format.arrow.batches import decode_batches
-from litemq.format.record import RecordTemplate, stamp_record
+from litemq.format.record_encode import RecordTemplate, stamp_record
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, TableFile

@@ -16,7 +16,8 @@ from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.memory_store import MemoryStore

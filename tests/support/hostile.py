@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from litemq.errors import OverloadedError
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.net.failures import decode_failure
 from litemq.net.frame import Flag, FrameReader, frame_prefix
 from litemq.proto.wire_pb2 import Hello, Opcode, PullRequest, SendAnswer, SendRequest

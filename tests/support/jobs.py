@@ -13,7 +13,7 @@ from litemq.broker.runtime.queue_events import QueueListener
 from litemq.clock import Clock
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import JobRow
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome

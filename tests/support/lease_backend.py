@@ -9,7 +9,7 @@ from litemq.client.engine.engine import Granted, LeaseTerms
 from litemq.client.settling.ack_policy import Handling
 from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.errors import LiteMQError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Record, RecordKind, Stamp
 
 TERMS = LeaseTerms(lease_ms=400, max_retries=3)

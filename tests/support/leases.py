@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.offset_runs import RunSet, pack_runs
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, LeaseAnswer, Leased, LeaseRequest, Opcode, SettleAnswer, SettleRequest
 from litemq.types import RecordKind, StoredRecord
 from support.callers import Asking

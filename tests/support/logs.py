@@ -6,7 +6,8 @@ import numpy as np
 
 from litemq.format.batches.check import check_batch
 from litemq.format.batches.stamp import stamp_batch
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.log.log_directory import LogDirectory
 from litemq.storage.log.segment import Segment
 from litemq.types import Record, StoredRecord

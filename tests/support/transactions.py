@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.transactions import transaction_name
 from litemq.net.failures import decode_failure
 from litemq.proto.wire_pb2 import (

@@ -22,7 +22,8 @@ from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.lookup import TimerName, TimerState
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.timer_batches import BATCH_ID
 from litemq.proto.control_pb2 import Control, TimerBatchCancelled
 from litemq.storage.config import StoreConfig

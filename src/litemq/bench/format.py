@@ -19,7 +19,8 @@ from litemq.format.batches.check import check_batch
 from litemq.format.batches.scan import scan
 from litemq.format.batches.stamp import one_queue_run, queue_entries, stamp_batch
 from litemq.format.crc import crc32c
-from litemq.format.record import RecordTemplate, decode_record, stamp_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import RecordTemplate, stamp_record
 from litemq.types import Stamp
 
 __all__ = ["figures"]

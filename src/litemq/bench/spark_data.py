@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from litemq.clock import SystemClock
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 

@@ -19,7 +19,7 @@ from litemq.bench.store_at_scale import Backlog, Width, time_to_restart
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.broker.broker import Broker
 from litemq.clock import SystemClock
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.net.event_loop import run as run_on_loop
 from litemq.proto.wire_pb2 import Opcode, SendRequest
 from litemq.storage.config import StoreConfig

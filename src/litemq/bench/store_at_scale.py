@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from litemq.clock import SystemClock
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from litemq.errors import FilterSyntaxError
 from litemq.format.limits import MAX_TAG_BYTES, MAX_TAGS
-from litemq.format.record import SEVERAL_TAGS, hash_tags
+from litemq.format.record import SEVERAL_TAGS
+from litemq.format.record_encode import hash_tags
 from litemq.format.record_view import RecordView
 
 __all__ = ["MAX_FILTER_CHARACTERS", "Filter", "parse_filter"]

@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, Buffer, Stage, decode_record, encode_record
+from litemq.format.record import PRODUCER_BYTES_AT, STAMP_AT, Buffer, Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import DeadReason, Record, StoredRecord
 
 __all__ = [

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from litemq.errors import InvalidArgumentError
 from litemq.format import native
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import Buffer, check_buffer, decode_record
+from litemq.format.record import Buffer, check_buffer
+from litemq.format.record_decode import decode_record
 from litemq.types import BodyCodec, Durability, MessageType, RecordKind, StoredRecord
 
 __all__ = ["MessageFields", "decode_messages", "message_fields"]

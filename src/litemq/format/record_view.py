@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from litemq.format.limits import MAX_KEY_BYTES, MAX_KEYS, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TAGS
-from litemq.format.record import FIXED_BYTES, Buffer, decode_list
+from litemq.format.record import FIXED_BYTES, Buffer
+from litemq.format.record_decode import decode_list
 from litemq.types import MessageType, RecordKind
 
 __all__ = ["RecordView", "views"]

@@ -17,7 +17,7 @@ from litemq.format.batches.scan import scan
 from litemq.format.batches.stamp import queue_entries
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.batch import (
     Batch,

@@ -7,7 +7,7 @@ import pytest
 
 from litemq.broker.limits import BrokerLimits
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import (
     CommitRequest,
     CreateTopicRequest,

@@ -13,7 +13,7 @@ from litemq.cli.main import app
 from litemq.cli.rendering.exit_codes import EXIT_USAGE
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.v1.record import encode_record_v1
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from litemq.errors import FilterSyntaxError
 from litemq.filters.filter import MAX_FILTER_CHARACTERS, Filter, parse_filter
 from litemq.format.batches.stamp import QUEUE_ENTRY
-from litemq.format.record import encode_record, hash_tags
+from litemq.format.record_encode import encode_record, hash_tags
 from litemq.format.record_view import RecordView
 from litemq.types import Record
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from litemq.errors import FilterSyntaxError
 from litemq.filters.sql import parse_condition
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.record_view import RecordView
 from litemq.types import MessageType, Record, Stamp
 

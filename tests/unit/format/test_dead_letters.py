@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from litemq.errors import InvalidArgumentError
 from litemq.format.dead_letters import UNDECODABLE, DeadSelection, Story, dead_topic, encode_dead_letter, original_of, story_of
 from litemq.format.limits import MAX_PROPERTIES_BYTES
-from litemq.format.record import Stage, decode_record, encode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import DeadReason, Record, RecordKind, Stamp
 
 ORIGINAL = Record("orders", b"body", "m-1", ("red",), ("o-1", "c-7"), {"a": "b"}, sharding_key="ann", priority=200)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.limits import RecordLimits
 from litemq.format.messages import MessageFields, decode_messages
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import BodyCodec, Durability, MessageType, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

@@ -20,7 +20,9 @@ from litemq.format.columns.keys import hash_keys
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.crc import crc32c
 from litemq.format.limits import DEFAULT_LIMITS, MAX_KEY_BYTES, MAX_MESSAGE_ID_BYTES, MAX_PROPERTIES_BYTES, MAX_TAG_BYTES, MAX_TOPIC_BYTES
-from litemq.format.record import FIXED_BYTES, Stage, decode_record, encode_record
+from litemq.format.record import FIXED_BYTES, Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import LATEST_TIME_MS, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

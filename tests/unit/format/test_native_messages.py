@@ -17,7 +17,9 @@ from litemq.format import native
 from litemq.format.batches.scan import scan
 from litemq.format.limits import RecordLimits
 from litemq.format.messages import MessageFields, decode_messages
-from litemq.format.record import RecordTemplate, Stage, decode_record, encode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import RecordTemplate, encode_record
 from litemq.types import LATEST_TIME_MS, BodyCodec, Durability, MessageType, Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

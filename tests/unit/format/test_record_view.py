@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.record_view import RecordView, views
 from litemq.types import Record, Stamp
 from support.records import RECORDS, STAMPS

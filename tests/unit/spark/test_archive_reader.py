@@ -22,7 +22,7 @@ from litemq.client.engine.selection import Selection
 from litemq.errors import ArchiveUnreadableError
 from litemq.format.arrow.batches import decode_batches
 from litemq.format.messages import decode_messages
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.spark.archive_reader import Stretch, TableArchive
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
 from litemq.spark.tables.layout import TableFile

@@ -17,7 +17,7 @@ from litemq.clock import FakeClock
 from litemq.format.arrow.batches import decode_batches
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.messages import decode_messages
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue
 from litemq.spark.archive_reader import TableArchive
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA

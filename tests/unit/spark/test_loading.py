@@ -6,7 +6,7 @@ import sys
 _PROGRAM = """
 import sys
 import litemq.spark.source, litemq.spark.read.stream
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.spark.fetch import decode
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.types import Record, Stamp

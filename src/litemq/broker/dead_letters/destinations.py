@@ -9,7 +9,7 @@ from litemq.broker.dead_letters.reading import Letter
 from litemq.errors import LiteMQError, TopicNotFoundError
 from litemq.format.crc import crc32c
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.storage.state import TopicFacts
 from litemq.storage.state.topics import HALF_TOPIC_ID
 from litemq.storage.store import Store

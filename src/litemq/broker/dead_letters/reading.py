@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from litemq.errors import CorruptStoreError, InvalidArgumentError, OffsetOutOfRangeError, StorageError
 from litemq.format.dead_letters import DEAD_PREFIX, DeadSelection, Story, dead_topic, original_of, story_of
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto import wire_pb2 as wire
 from litemq.proto.wire_pb2 import DeadLetterFacts
 from litemq.storage.state import QueueKey

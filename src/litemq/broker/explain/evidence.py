@@ -18,7 +18,7 @@ from litemq.errors import LiteMQError
 from litemq.filters.filter import parse_filter
 from litemq.format.dead_letters import dead_topic, story_of
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.record_view import RecordView
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name

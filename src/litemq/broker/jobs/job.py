@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from litemq.errors import InvalidArgumentError
 from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, RecordLimits
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.schedules.cron import NEVER, EverySchedule, Schedule, check_every, cron_schedule, duration_ms
 from litemq.types import (

@@ -11,7 +11,7 @@ from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.errors import InvalidArgumentError
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import FindRequest, OffsetAnswer, OffsetAtTimeRequest, Opcode, PullRequest
 from litemq.storage.state import QueueKey

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from litemq.broker.limits import TraceMode
 from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Durability, Record
 
 __all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "decode_events", "encode_events", "in_order"]

@@ -13,7 +13,7 @@ from litemq.client.engine.dead_letters import DeadLetterBackend, RedriveProgress
 from litemq.client.messages.message import OutgoingMessage
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.errors import InvalidArgumentError, LiteMQError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Record
 
 __all__ = ["ChangedRedrive", "Transform", "changed_record"]

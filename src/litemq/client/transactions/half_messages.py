@@ -14,7 +14,7 @@ from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
 from litemq.format.compression import compress
 from litemq.format.limits import RecordLimits
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.format.transactions import transaction_name
 from litemq.types import BodyCodec, Durability, MessageType, check_name
 

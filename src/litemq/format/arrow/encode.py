@@ -1,7 +1,7 @@
 """Arrow's columns to records, thousands at once: the way back of ``batches.py``, and how a job writes.
 
 ``encode_stored`` makes of rows the records that they were, bit for bit; ``encode_sent`` makes of columns what a producer sends, the same
-bytes that ``record.RecordTemplate`` makes one by one.
+bytes that ``record_encode.RecordTemplate`` makes one by one.
 """
 
 from __future__ import annotations

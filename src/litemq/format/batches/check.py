@@ -1,7 +1,8 @@
 """Which records of a batch are valid: every rule of the format, for all records together.
 
-The rules are those of ``record.decode_record``. Here a rule only says yes or no; which one was broken, and how, is found by the scalar
-codec for the first faulty record. So the fast path pays for no explanation, and the two codecs cannot differ in what they say.
+The rules are those of ``record_decode.decode_record``. Here a rule only says yes or no. For the
+first faulty record, the scalar codec finds which rule is broken and how. So the fast path pays for
+no explanation, and the two codecs cannot differ in what they report.
 """
 
 from __future__ import annotations
@@ -34,16 +35,8 @@ from litemq.format.limits import (
     MAX_TAG_BYTES,
     RecordLimits,
 )
-from litemq.format.record import (
-    FIXED_BYTES,
-    MAGIC,
-    PRODUCER_BYTES_AT,
-    STAMPED_BYTES_AT,
-    Buffer,
-    Problem,
-    Stage,
-    decode_record,
-)
+from litemq.format.record import FIXED_BYTES, MAGIC, PRODUCER_BYTES_AT, STAMPED_BYTES_AT, Buffer, Problem, Stage
+from litemq.format.record_decode import decode_record
 
 __all__ = ["are_of_topic", "check_batch", "count_intact", "explain", "find_faults", "tag_hashes"]
 

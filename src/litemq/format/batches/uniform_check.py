@@ -23,7 +23,9 @@ from litemq.format.limits import (
     MAX_TAGS,
     RecordLimits,
 )
-from litemq.format.record import FIXED_BYTES, Stage, decode_list, hash_tags
+from litemq.format.record import FIXED_BYTES, Stage
+from litemq.format.record_decode import decode_list
+from litemq.format.record_encode import hash_tags
 
 __all__ = ["are_properties", "hash_of_tags", "is_sound_but_for_crcs", "padding_masks"]
 

@@ -1,10 +1,10 @@
 """Many records of version 2 at once: the columnar codec.
 
-A message costs in Python what its bytecode costs, so nothing here loops over messages where it can work on columns: the fixed parts
-of all records are gathered in one step, the positions of all variable parts are one cumulative sum, and the lists inside them are
-walked side by side. ``batches/check.py`` says which of the records are valid, ``batches/stamp.py`` writes the broker's fields,
-``arrow/batches.py`` makes Arrow's columns of them. ``record.py`` is the other, scalar codec; property tests hold the two equal, on good
-and on malformed bytes.
+No loop here runs over messages if it can run over columns. One gather reads the fixed parts of all
+records, one cumulative sum gives the positions of all variable parts, and the lists inside them are
+walked side by side. ``batches/check.py`` validates the records, ``batches/stamp.py`` writes the
+broker's fields, ``arrow/batches.py`` converts them to Arrow. ``record_decode.py`` is the scalar
+codec; property tests hold the two equal, on good and on malformed bytes.
 """
 
 from __future__ import annotations

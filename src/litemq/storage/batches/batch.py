@@ -14,7 +14,8 @@ from litemq.format.batches.producer_runs import stretches_of_batch
 from litemq.format.batches.stamp import QueueRuns, queue_entries, queue_runs, stamp_batch
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS, RecordLimits
-from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT, encode_record
+from litemq.format.record import DELAY_TIME_AT, PRODUCER_BYTES_AT, STAMP_AT
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsCommitted, Topic, TopicCreated, TopicDeleted
 from litemq.storage.state import CONTROL_TOPIC, CONTROL_TOPIC_ID, NO_SETTINGS, QueueKey, State, TopicSettings
 from litemq.storage.state.jobs.jobs import is_job_number

@@ -14,7 +14,7 @@ from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.columns.string_lists import Strings, all_alike
 from litemq.format.dead_letters import TRANSACTION_OF
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_list, decode_record
+from litemq.format.record_decode import decode_list, decode_record
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS, TRANSACTION_PREFIX
 from litemq.storage.state.jobs.jobs import JOB_NUMBER_BITS, TicksPlaced
 from litemq.storage.state.machine_parts import PlacedEvent

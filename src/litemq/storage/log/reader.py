@@ -13,7 +13,8 @@ from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import MAGIC, Buffer, decode_record
+from litemq.format.record import MAGIC, Buffer
+from litemq.format.record_decode import decode_record
 from litemq.storage.log.segment import Segment
 
 __all__ = ["SegmentedLog", "Window", "is_record_at", "possible_records", "read_log"]

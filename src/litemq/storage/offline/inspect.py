@@ -9,7 +9,8 @@ from typing import NamedTuple
 from litemq.errors import CorruptStoreError, InvalidArgumentError, RecordFormatError
 from litemq.format.batches.scan import ScanStop, Version, scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import BLANK_MAGIC, MAGIC, decode_record
+from litemq.format.record import BLANK_MAGIC, MAGIC
+from litemq.format.record_decode import decode_record
 from litemq.format.v1.record import MAGIC_V1, decode_record_v1
 from litemq.types import StoredRecord
 

@@ -11,7 +11,7 @@ from litemq.errors import BacklogFullError
 from litemq.format.dead_letters import story_of
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.messages import decode_messages
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import CreateTopicRequest, JoinRequest, Opcode, PullAnswer, PullRequest, TopicSettings
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
 from litemq.errors import InvalidArgumentError, LiteMQError
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.types import Durability
 from support.callers import records
 

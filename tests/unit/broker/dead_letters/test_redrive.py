@@ -16,7 +16,7 @@ from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError, OverloadedError, TopicNotFoundError
 from litemq.format.dead_letters import UNDECODABLE, DeadSelection
 from litemq.format.messages import MessageFields, decode_messages
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.memory_store import MemoryStore

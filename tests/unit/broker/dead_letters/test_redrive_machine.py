@@ -17,7 +17,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.clock import FakeClock
 from litemq.format.dead_letters import DeadSelection
 from litemq.format.messages import decode_messages
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.state import QueueKey

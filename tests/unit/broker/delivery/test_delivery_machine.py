@@ -17,7 +17,7 @@ from litemq.clock import FakeClock
 from litemq.errors import LeaseLostError
 from litemq.format.dead_letters import original_of, story_of
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.memory_store import MemoryStore

@@ -8,7 +8,7 @@ import pytest
 from litemq.broker.delivery import granting
 from litemq.clock import FakeClock
 from litemq.errors import FilterSyntaxError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, TopicSettings
 from litemq.storage.state import QueueKey
 from litemq.types import Record

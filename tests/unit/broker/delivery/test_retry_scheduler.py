@@ -9,7 +9,7 @@ from litemq.broker.broker import Broker
 from litemq.clock import FakeClock
 from litemq.format.dead_letters import original_of, story_of
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import FailedTry, JoinRequest, Opcode, SettleRequest
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store

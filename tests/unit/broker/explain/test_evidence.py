@@ -13,7 +13,7 @@ from litemq.client.identity import MessageIds
 from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError
 from litemq.format.offset_runs import pack_runs
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.proto.wire_pb2 import (
     FailedTry,
     LeaseAnswer,

@@ -12,7 +12,7 @@ from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.filters.filter import Filter, parse_filter
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.record_view import views
 from litemq.net.asking import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest

@@ -11,7 +11,7 @@ from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.errors import InvalidArgumentError, NotGroupMemberError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
 from litemq.format.batches.scan import scan
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.net.asking import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.storage.state import QueueKey

@@ -12,7 +12,7 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.clock import FakeClock
 from litemq.errors import DiskFullError, InvalidArgumentError, StoreFailedError
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest, TopicRequest
 from litemq.storage.files.disk import OpenFile
 from litemq.storage.log.commitlog import CommitLog

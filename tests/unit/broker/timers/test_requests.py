@@ -22,7 +22,7 @@ from litemq.errors import (
     TooManyTimerChangesError,
     TopicNotFoundError,
 )
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.format.record_view import views
 from litemq.format.timer_batches import BATCH_ID
 from litemq.proto.wire_pb2 import (

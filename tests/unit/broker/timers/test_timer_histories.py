@@ -16,7 +16,8 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName, TimerState
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.timer_batches import BATCH_ID
 from litemq.proto.control_pb2 import Control, TimerBatchCancelled, TimerMoved, TimersEnded
 from litemq.storage.config import StoreConfig

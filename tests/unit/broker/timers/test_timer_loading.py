@@ -13,7 +13,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.firing import Timers
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.types import Record

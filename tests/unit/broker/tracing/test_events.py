@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from litemq.broker.tracing.events import Sampling, TraceEvent, decode_events, encode_events
 from litemq.format.limits import MAX_KEYS
-from litemq.format.record import Stage, decode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 events = st.lists(

@@ -14,7 +14,7 @@ from litemq.broker.transactions import publishing as copying
 from litemq.broker.transactions.describe import state_of
 from litemq.errors import TransactionEndedError
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.wire_pb2 import TX_COMMITTED, TX_DEAD, TX_INCOMPLETE, TX_NOT_KNOWN, TX_ROLLED_BACK, TX_UNDECIDED
 from support.broker_machine import BrokerMachine
 from support.transactions import Producer, half, name_of

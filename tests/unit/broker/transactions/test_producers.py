@@ -27,7 +27,8 @@ from litemq.errors import (
 )
 from litemq.format.dead_letters import original_of, story_of
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.transactions import CHECK_AFTER, MAX_CHECKS
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,

@@ -9,7 +9,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from litemq.broker.transactions import publishing as copying
 from litemq.errors import TransactionRefusedError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.wire_pb2 import Attempt
 from litemq.storage.state.transactions.halves import sink_transaction
 from litemq.types import Record

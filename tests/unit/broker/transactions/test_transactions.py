@@ -25,7 +25,7 @@ from litemq.errors import (
     UnsupportedFeatureError,
 )
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.proto.control_pb2 import Control
 from litemq.proto.wire_pb2 import FindRequest, Opcode, PullRequest, TopicRequest
 from litemq.storage.disk_store import DiskStore

@@ -7,7 +7,7 @@ import pytest
 from litemq.client.messages.detached import Detached
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import UnsupportedFeatureError
-from litemq.format.record import RecordTemplate, stamp_record
+from litemq.format.record_encode import RecordTemplate, stamp_record
 from litemq.types import Stamp
 
 

@@ -19,7 +19,8 @@ from litemq.errors import (
     TransactionNotFoundError,
     TransactionRefusedError,
 )
-from litemq.format.record import Stage, decode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
 from litemq.types import Durability, Record
 from support.on_loop import on_loop
 

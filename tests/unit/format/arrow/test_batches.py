@@ -17,7 +17,8 @@ from litemq.format.arrow.batches import SCHEMA, decode_batches, to_record_batch
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.compression import compress
-from litemq.format.record import RecordTemplate, decode_record, encode_record, stamp_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import RecordTemplate, encode_record, stamp_record
 from litemq.format.v1.record import decode_record_v1, encode_record_v1
 from litemq.types import BodyCodec, ConsumerFacts, Durability, MessageStatus, MessageType, Record, RecordKind, Stamp, StoredRecord
 from support.records import FACTS, RECORDS, STAMPS

@@ -15,7 +15,8 @@ from litemq.format.arrow.batches import SCHEMA, decode_batches
 from litemq.format.arrow.encode import SentColumns, encode_sent, encode_stored
 from litemq.format.batches.check import check_batch
 from litemq.format.limits import RecordLimits
-from litemq.format.record import RecordTemplate, Stage, encode_record
+from litemq.format.record import Stage
+from litemq.format.record_encode import RecordTemplate, encode_record
 from litemq.types import Durability, MessageType, Record, Stamp
 from support.records import RECORDS, STAMPS, TEXT
 

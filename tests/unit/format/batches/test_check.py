@@ -12,7 +12,9 @@ from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.batches.check import are_of_topic, check_batch, explain, find_faults
 from litemq.format.batches.scan import ScanStop, scan
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.record import RecordTemplate, Stage, decode_record, encode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import RecordTemplate, encode_record
 from litemq.types import Record, Stamp
 from support.records import RECORDS, STAMPS, with_right_crcs
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from litemq.format.batches.check import check_batch, count_intact
 from litemq.format.batches.stamp import stamp_batch
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Record
 
 Longs = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from litemq.format import native
 from litemq.format.batches.check import check_batch
 from litemq.format.batches.producer_runs import Sent, Stretches, stretches_of, stretches_of_batch
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Record
 
 TIME = 1_700_000_000_000

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from litemq.errors import InvalidArgumentError
 from litemq.format.batches.scan import ScanStop, Version, scan, scan_lanes
 from litemq.format.limits import DEFAULT_LIMITS
-from litemq.format.record import BLANK_MAGIC, encode_record
+from litemq.format.record import BLANK_MAGIC
+from litemq.format.record_encode import encode_record
 from litemq.format.v1.record import encode_record_v1
 from litemq.types import Record, Stamp
 

@@ -11,7 +11,8 @@ from litemq.errors import InvalidArgumentError
 from litemq.format.batches.check import check_batch, find_faults
 from litemq.format.batches.stamp import one_queue_run, queue_entries, queue_runs, stamp_batch
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.record import decode_record, encode_record, stamp_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record, stamp_record
 from litemq.types import Record, RecordKind, Stamp
 from support.records import RECORDS, STAMPS
 

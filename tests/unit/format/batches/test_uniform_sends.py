@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from litemq.format import native
 from litemq.format.batches.uniform_sends import SentAlike, sent_alike
-from litemq.format.record import RecordTemplate, encode_record
+from litemq.format.record_encode import RecordTemplate, encode_record
 from litemq.types import Durability, MessageType, Record
 from support.records import RECORDS
 

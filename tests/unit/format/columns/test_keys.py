@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from litemq.format.batches.check import check_batch
 from litemq.format.columns.keys import hash_key, hash_keys
 from litemq.format.crc import crc32c
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.types import Record
 from support.records import RECORDS
 

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from litemq.format.batches.check import find_faults
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.record import Stage, decode_record, encode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.v1.columns import RecordColumnsV1
 from litemq.format.v1.convert import downgrade, upgrade
 from litemq.format.v1.record import decode_record_v1, encode_record_v1

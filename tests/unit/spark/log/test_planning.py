@@ -8,7 +8,9 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, StorageError
-from litemq.format.record import FIXED_BYTES, decode_record, encode_record, stamp_record
+from litemq.format.record import FIXED_BYTES
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record, stamp_record
 from litemq.spark.log import reading as log_reading
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts

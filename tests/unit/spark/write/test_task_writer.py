@@ -16,7 +16,8 @@ from litemq.client.engine.routes import queue_of_key
 from litemq.errors import InvalidArgumentError, NoRouteError
 from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import Stage, decode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
 from litemq.net.blocking import Received
 from litemq.proto.wire_pb2 import Attempt, BrokerFacts, BrokerState, SendHalvesAnswer, SendHalvesRequest, TopicQueues
 from litemq.spark.brokers import Links

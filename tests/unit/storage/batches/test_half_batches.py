@@ -10,7 +10,8 @@ from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError, SequenceGapError, TransactionRefusedError
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control
 from litemq.storage.batches.half_batches import DecidedHalves
 from litemq.storage.batches.record_events import numbered_events

@@ -11,7 +11,7 @@ from litemq.clock import FakeClock
 from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, TimerEnded
 from litemq.storage.batches.record_events import numbered_events
 from litemq.storage.config import StoreConfig

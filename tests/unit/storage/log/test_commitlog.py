@@ -18,7 +18,7 @@ from litemq.errors import (
     StoreFailedError,
     StoreLockedError,
 )
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.log.log_directory import LogDirectory

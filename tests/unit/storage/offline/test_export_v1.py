@@ -7,7 +7,9 @@ import pytest
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError
 from litemq.format.compression import compress
-from litemq.format.record import FIXED_BYTES, decode_record, encode_record, stamp_record
+from litemq.format.record import FIXED_BYTES
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record, stamp_record
 from litemq.proto.control_pb2 import Control, Queue, RetentionCrossed
 from litemq.storage.offline import export_v1
 from litemq.storage.offline.export_v1 import Exported, export_messages

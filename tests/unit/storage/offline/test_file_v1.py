@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from litemq.errors import CorruptStoreError, InvalidArgumentError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.v1.record import encode_record_v1
 from litemq.storage.offline import file_v1
 from litemq.storage.offline.file_v1 import read_file_v1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, DiskFullError, InvalidArgumentError, StoreLockedError
 from litemq.format.compression import compress
-from litemq.format.record import decode_record
+from litemq.format.record_decode import decode_record
 from litemq.format.v1.record import encode_record_v1
 from litemq.storage.disk_store import Appended, DiskStore
 from litemq.storage.files.disk import Disk, OpenFile

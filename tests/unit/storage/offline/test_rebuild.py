@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from litemq.cli.main import app
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, InvalidArgumentError, StorageError, StoreLockedError
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.offline.rebuild import rebuild_directory

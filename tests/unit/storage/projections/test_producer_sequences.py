@@ -7,7 +7,7 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import StoreFailedError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import DISK, Disk, OpenFile

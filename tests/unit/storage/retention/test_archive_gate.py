@@ -7,7 +7,7 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import DiskFullError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import ArchivedThrough, Control, Queue, TopicChanged
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

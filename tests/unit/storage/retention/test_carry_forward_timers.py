@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from litemq.clock import FakeClock, SystemClock
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control, TimerEnded, TimersEnded
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

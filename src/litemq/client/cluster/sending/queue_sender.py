@@ -28,7 +28,7 @@ from litemq.errors import (
     TopicNotFoundError,
 )
 from litemq.format.limits import RecordLimits
-from litemq.format.record import RecordTemplate
+from litemq.format.record_encode import RecordTemplate
 from litemq.net.sent_answers import unpack_sent_answer
 from litemq.proto.wire_pb2 import Opcode, SendAnswer, SendRequest
 from litemq.types import DEFAULT_PRIORITY, Durability

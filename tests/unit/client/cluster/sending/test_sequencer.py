@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from litemq.client.cluster.sending.request import Request
 from litemq.client.cluster.sending.sequencer import Failed, Sequencer
 from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, SendOutcomeUnknownError, SequenceGapError
-from litemq.format.record import RecordTemplate, Stage, decode_record
+from litemq.format.record import Stage
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import RecordTemplate
 
 TEMPLATE = RecordTemplate("orders")
 
