@@ -12,7 +12,8 @@ from litemq.format.crc import crc32c
 from litemq.format.limits import MAX_KEYS, RecordLimits
 from litemq.format.record_encode import RecordTemplate
 from litemq.proto.jobs_pb2 import JobDefinition
-from litemq.schedules.cron import NEVER, EverySchedule, Schedule, check_every, cron_schedule, duration_ms
+from litemq.schedules.cron import NEVER, Schedule, cron_schedule
+from litemq.schedules.intervals import EverySchedule, check_every, duration_ms
 from litemq.types import (
     DEFAULT_PRIORITY,
     JOB_PROPERTY,

@@ -77,7 +77,9 @@ def run_row(run: JobRun) -> dict[str, object]:
 
 def next_times(expression: str, timezone: str, most: int, after: datetime | None) -> list[dict[str, object]]:
     """The next times of an expression."""
-    from litemq.schedules.cron import NEVER, EverySchedule, cron_schedule, duration_ms, shown
+    from litemq.schedules.cron import NEVER, cron_schedule
+    from litemq.schedules.intervals import EverySchedule, duration_ms
+    from litemq.schedules.zones import shown
 
     begin = int((after or datetime.now(UTC)).timestamp() * 1000)
     every = expression.strip().lower().startswith("@every")

@@ -1,0 +1,79 @@
+"""Time zones: the offset of a zone's clock at a moment, and the moments at which it changes.
+
+Moments and offsets are whole seconds, except in ``shown``. A zone of ``None`` is UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from litemq.errors import CronSyntaxError
+
+__all__ = ["DAY_SECONDS", "Clock", "clock_of", "first_change", "shown", "zone_of"]
+
+DAY_SECONDS: Final = 86_400
+_PROBE: Final = 7 * DAY_SECONDS  # no zone changes its clocks twice within this
+_REMEMBERED: Final = 60 * DAY_SECONDS
+
+
+class Clock:
+    """A zone's clock. It caches its last ``offset``, which holds at least from ``begin`` to ``end``."""
+
+    __slots__ = ("begin", "end", "offset", "zone")
+
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
+        self.begin = self.end = self.offset = 0
+
+    def offset_at(self, second: int) -> int:
+        """Return the offset at ``second``: the time that the clock shows, minus the moment."""
+        offset = _offset(self.zone, second)
+        begin = second - 2 * DAY_SECONDS
+        if not self.begin <= begin < self.end and first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
+            end = first_change(self.zone, second, second + _REMEMBERED, offset) or second + _REMEMBERED
+            self.begin, self.end, self.offset = begin, end, offset
+        return offset
+
+
+@lru_cache(maxsize=1_000)
+def clock_of(zone: tzinfo) -> Clock:
+    """Return the zone's clock, which every schedule in the zone shares."""
+    return Clock(zone)
+
+
+def _offset(zone: tzinfo, second: int) -> int:
+    offset = datetime.fromtimestamp(second, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def first_change(zone: tzinfo, begin: int, end: int, offset: int) -> int | None:
+    """Return the first moment in ``begin`` … ``end`` at which the zone's offset is not ``offset``."""
+    while begin < end:
+        until = min(begin + _PROBE, end)
+        if _offset(zone, until) != offset:
+            while until - begin > 1:
+                middle = (begin + until) // 2
+                begin, until = (begin, middle) if _offset(zone, middle) != offset else (middle, until)
+            return until
+        begin = until
+    return None
+
+
+@lru_cache(maxsize=1_000)
+def zone_of(timezone: str) -> tzinfo | None:
+    """Return the time zone of a name; ``None`` for UTC."""
+    if timezone in ("", "UTC", "Etc/UTC"):
+        return None
+    try:
+        zone = ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise CronSyntaxError(f"timezone {timezone!r} is not known: use a name such as Asia/Shanghai, Europe/Berlin or UTC") from None
+    return zone
+
+
+def shown(moment: int, timezone: str) -> datetime:
+    """Convert ``moment`` (ms) to the date and time that the zone's clocks show."""
+    return datetime.fromtimestamp(moment / 1000, zone_of(timezone) or UTC)
