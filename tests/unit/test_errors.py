@@ -45,7 +45,15 @@ def test_codes_are_unique() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [errors.RecordFormatError("magic", 17, "0xDEADBEEF"), errors.MissingExtraError("Arrow", "arrow"), errors.BodyTooLargeError("x")],
+    [
+        errors.RecordFormatError("magic", 17, "0xDEADBEEF"),
+        errors.MissingExtraError("Arrow", "arrow"),
+        errors.BodyTooLargeError("x"),
+        errors.CorruptStoreError("commitlog/0", 4096, "crc"),
+        errors.RemoteError(900, "unheard of"),
+        errors.QuotaExceededError("too much", 50),
+        errors.SequenceGapError("a gap", 7),
+    ],
 )
 def test_errors_cross_process_borders(error: LiteMQError) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 (our own bytes)
