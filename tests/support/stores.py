@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from litemq.clock import FakeClock
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.format.v1.record import decode_record_v1
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import Appended, DiskStore

@@ -8,7 +8,7 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import InvalidArgumentError, OffsetOutOfRangeError, RecordFormatError, StoreFailedError
-from litemq.format.record import encode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.state import QueueKey
 from litemq.types import Record

@@ -9,7 +9,8 @@ import pytest
 
 from litemq.clock import FakeClock, SystemClock
 from litemq.errors import DiskFullError, OffsetOutOfRangeError, StoreFailedError
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.proto.control_pb2 import Control
 from litemq.storage import maintenance
 from litemq.storage.config import StoreConfig

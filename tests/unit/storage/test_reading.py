@@ -9,7 +9,8 @@ import pytest
 
 from litemq.clock import FakeClock
 from litemq.errors import OffsetOutOfRangeError
-from litemq.format.record import decode_record, encode_record
+from litemq.format.record_decode import decode_record
+from litemq.format.record_encode import encode_record
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import Disk, OpenFile
 from litemq.storage.queues import queues

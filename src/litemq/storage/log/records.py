@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError, RecordFormatError
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.record import FIXED_BYTES, decode_record
+from litemq.format.record import FIXED_BYTES
+from litemq.format.record_decode import decode_record
 from litemq.storage.log.commitlog import CommitLog
 from litemq.types import StoredRecord
 
