@@ -31,7 +31,7 @@ FORBIDDEN = {
         "import litemq.storage.state.machine_parts",
     ),
     "Arrow: only its own package, Spark's and the benchmarks import pyarrow": ("storage/config.py", "import pyarrow"),
-    "Spark: only its package and the benchmarks import pyspark or a table library": ("cli/pipeline.py", "import pyspark"),
+    "Spark: only its package and the benchmarks import pyspark or a table library": ("cli/commands/pipeline.py", "import pyspark"),
     "pandas: Spark needs it, LiteMQ does not": ("spark/schema.py", "import pandas"),
     "No package has an import cycle among its children": ("cli/rendering/output.py", "import litemq.cli.main"),
 }

@@ -1,1 +1,10 @@
-"""The ``litemq`` command: a noun, then a verb; one file a noun."""
+"""The ``litemq`` command: a noun, then a verb.
+
+Entry point: ``main.run``, called by ``litemq.__main__``. ``spark_submit`` is the same command as a file.
+
+``commands`` has one module per noun. They share ``connecting`` (a client for one command), ``options``,
+``moments`` (times as users type them), ``processes`` (servers and workers), ``configuration`` (flags,
+environment, TOML) and ``rendering`` (tables, JSON, exit codes).
+
+May import: every package of LiteMQ. Only ``litemq.__main__`` imports this package.
+"""

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 __all__ = ["NOUNS", "Nouns", "new_noun"]
 
-# Each module ``litemq.cli.<name>`` has an ``app``.
+# Each module ``litemq.cli.commands.<name>`` has an ``app``.
 NOUNS: Final = {
     "bench": "Measure LiteMQ on this machine.",
     "broker": "Run a broker.",
@@ -44,7 +44,7 @@ class Nouns(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in NOUNS:
             return None
-        return typer.main.get_command(importlib.import_module(f"litemq.cli.{cmd_name}").app)
+        return typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         """Their first lines, without loading them."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from litemq import __version__
 from litemq.__main__ import EXIT_INTERRUPTED
 from litemq.bench.suite import SUITES
-from litemq.cli import bench as bench_module
+from litemq.cli.commands import bench as bench_module
 from litemq.cli.main import app, run
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_USAGE
 from litemq.errors import InvalidArgumentError

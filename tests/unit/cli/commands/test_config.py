@@ -7,7 +7,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from litemq.cli.config import _shown
+from litemq.cli.commands.config import _shown
 from litemq.cli.configuration.kinds import TEXT
 from litemq.cli.configuration.resolve import Chosen
 from litemq.cli.configuration.setting import Setting

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from litemq import __version__
 from litemq.bench.suite import Figure, at_least
-from litemq.cli import bench as bench_module
+from litemq.cli.commands import bench as bench_module
 from litemq.cli.main import app
 from litemq.errors import DiskFullError
 from support.waiting import HANG_S, wait_until

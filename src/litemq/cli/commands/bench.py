@@ -19,7 +19,7 @@ from rich.table import Table
 from litemq import __version__
 from litemq.bench.scratch import scratch_folder
 from litemq.bench.suite import MIN_RUNS, SUITES, Figure, Measurement, load_suite, measure, short
-from litemq.cli import bench_load
+from litemq.cli.commands import bench_load
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.output import Format, OutputFormat, write_value
 from litemq.errors import DiskFullError

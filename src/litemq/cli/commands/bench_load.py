@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from litemq.cli.commands.message import DurabilityChoice
 from litemq.cli.connecting import ClientFile, Url, client_settings, with_client
-from litemq.cli.message import DurabilityChoice
 from litemq.cli.rendering.exit_codes import EXIT_FAILED
 from litemq.cli.rendering.output import Format, OutputFormat, write_value
 from litemq.errors import TopicNotFoundError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from litemq.cli.pipeline import _StopSignals, app
+from litemq.cli.commands.pipeline import _StopSignals, app
 from litemq.errors import ConfigurationError, InvalidArgumentError, MissingExtraError, UnsupportedFeatureError
 from litemq.spark.tables.opening import create_table
 from support.archived import rows, written
