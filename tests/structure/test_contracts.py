@@ -30,6 +30,7 @@ FORBIDDEN = {
         "storage/state/delivery/tries.py",
         "import litemq.storage.state.machine_parts",
     ),
+    "CLI: main above the commands, the commands above their parts": ("cli/processes/child.py", "import litemq.cli.commands.up"),
     "Arrow: only its own package, Spark's and the benchmarks import pyarrow": ("storage/config.py", "import pyarrow"),
     "Spark: only its package and the benchmarks import pyspark or a table library": ("cli/commands/pipeline.py", "import pyspark"),
     "pandas: Spark needs it, LiteMQ does not": ("spark/schema.py", "import pandas"),

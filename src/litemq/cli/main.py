@@ -1,24 +1,47 @@
-"""The command's root: global options, the nouns, and what an error looks like."""
+"""The command's root: global options, loading of the noun that was called, and how an error is printed.
+
+A noun's module is imported when the noun is called: ``litemq up`` does not wait for the imports of ``litemq store``.
+"""
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from litemq import __version__
-from litemq.cli.nouns import Nouns
+from litemq.cli.nouns import NOUNS
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, exit_code
 from litemq.errors import LiteMQError
 
 __all__ = ["app", "run"]
 
+
+class LazyNouns(TyperGroup):
+    """The group of all nouns, which imports the module of the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
+        return list(NOUNS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in NOUNS:
+            return None
+        return typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """List the nouns with their help, without importing their modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(NOUNS.items()))
+
+
 app = typer.Typer(
     name="litemq",
-    cls=Nouns,
+    cls=LazyNouns,
     help="LiteMQ: a message queue for Python teams, whose log is a table for Spark.",
     epilog="Exit codes: 0 done, 1 failed or a goal was missed, 2 wrong usage, 3 not found, 4 cannot be reached, 5 in use, "
     "6 outcome unknown, 7 try again later, 130 interrupted.",

@@ -1,14 +1,12 @@
-"""The nouns of the command. Each is loaded when it is called: ``litemq up`` does not wait for what ``litemq store`` needs."""
+"""The nouns of the command, with the first line of their help. ``litemq --help`` shows them without loading a command."""
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, Final
+from typing import Final
 
 import typer
-from typer.core import TyperGroup
 
-__all__ = ["NOUNS", "Nouns", "new_noun"]
+__all__ = ["NOUNS", "new_noun"]
 
 # Each module ``litemq.cli.commands.<name>`` has an ``app``.
 NOUNS: Final = {
@@ -31,22 +29,5 @@ NOUNS: Final = {
 
 
 def new_noun(name: str) -> typer.Typer:
-    """The ``app`` of a noun's module."""
+    """Create the ``app`` of the module for noun ``name``."""
     return typer.Typer(help=NOUNS[name], no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-class Nouns(TyperGroup):
-    """The root of the command."""
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (typer's signature)
-        return list(NOUNS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        if cmd_name not in NOUNS:
-            return None
-        return typer.main.get_command(importlib.import_module(f"litemq.cli.commands.{cmd_name}").app)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Their first lines, without loading them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(NOUNS.items()))
