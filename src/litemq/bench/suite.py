@@ -18,13 +18,13 @@ MIN_RUNS: Final = 3
 
 # Each module has a function ``figures(scale)``.
 SUITES: Final = {
-    "broker": "litemq.bench.broker",
-    "delivery": "litemq.bench.delivery",
-    "format": "litemq.bench.format",
-    "names": "litemq.bench.names",
-    "spark": "litemq.bench.spark",
-    "store": "litemq.bench.store",
-    "time": "litemq.bench.time",
+    "broker": "litemq.bench.suites.broker",
+    "delivery": "litemq.bench.suites.delivery",
+    "format": "litemq.bench.suites.format",
+    "names": "litemq.bench.suites.names",
+    "spark": "litemq.bench.suites.spark",
+    "store": "litemq.bench.suites.store",
+    "time": "litemq.bench.suites.time",
 }
 
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from litemq.bench import load
-from litemq.bench.suite import SUITES, Figure, Measurement, at_least, at_most, load_suite, measure, short
-from support.waiting import HANG_S
+from litemq.bench.suite import Figure, Measurement, at_least, at_most, measure, short
 
 
 def _figure(name: str, values: list[float], order: list[str]) -> Figure:
@@ -44,24 +42,3 @@ def test_json() -> None:
 @pytest.mark.parametrize(("value", "text"), [(0.1234, "0.123"), (12.3, "12.3"), (1234, "1.23k"), (1.5e6, "1.5M"), (2e9, "2G"), (0, "0")])
 def test_numbers_at_a_glance(value: float, text: str) -> None:
     assert short(value) == text
-
-
-# What a group does when members come and go: their sessions last five seconds, in which a busy machine may not let them speak.
-OF_A_GROUP = ("unmoved_gap", "moved_resume")
-
-
-# Spark's needs Java, a cluster and minutes.
-@pytest.mark.parametrize("name", [name for name in SUITES if name != "spark"])
-def test_every_suite_measures_something(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "_LONGEST_WAIT_S", HANG_S)
-    figures = load_suite(name, 0.001)
-    assert len({figure.name for figure in figures}) == len(figures)
-    for figure in figures:
-        assert figure.name in OF_A_GROUP or figure.measure() > 0, figure.name
-
-
-@pytest.mark.timing
-def test_a_group_at_work_is_measured() -> None:
-    figures = {figure.name: figure for figure in load_suite("delivery", 0.001)}
-    for name in OF_A_GROUP:
-        assert figures[name].measure() > 0, name

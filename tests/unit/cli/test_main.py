@@ -107,7 +107,7 @@ main()
 _SAYING = """
 import sys
 from litemq.__main__ import main
-from litemq.bench import format as suite
+from litemq.bench.suites import format as suite
 
 name = sys.argv.pop(1)
 original = getattr(suite, name)

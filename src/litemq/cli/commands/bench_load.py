@@ -17,7 +17,7 @@ from litemq.errors import TopicNotFoundError
 
 if TYPE_CHECKING:
     from litemq import AsyncClient
-    from litemq.bench.load import LoadResult
+    from litemq.bench.workloads.load import LoadResult
 
 __all__ = ["add_to"]
 
@@ -55,7 +55,7 @@ def send(
     seconds = _seconds(messages, seconds)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
-        from litemq.bench.load import measure_send
+        from litemq.bench.workloads.load import measure_send
 
         return measure_send(
             where,
@@ -87,7 +87,7 @@ def consume(
     seconds = _seconds(messages, seconds)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
-        from litemq.bench.load import measure_consume
+        from litemq.bench.workloads.load import measure_consume
 
         return measure_consume(where, topic=topic, messages=messages, seconds=seconds, settings=settings, progress=progress)
 
@@ -108,7 +108,7 @@ def latency(
     where, settings = _connect(url, config, topic)
 
     def measure(progress: Callable[[int], None]) -> Coroutine[Any, Any, LoadResult]:
-        from litemq.bench.load import measure_latency
+        from litemq.bench.workloads.load import measure_latency
 
         return measure_latency(
             where,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from litemq.bench.spark_data import Rows, fill_topic, open_log
+from litemq.bench.workloads.spark_data import Rows, fill_topic, open_log
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts
 from litemq.spark.log.reading import Damage, Wanted, read_part

@@ -6,11 +6,11 @@ through the public client, from this process and one or two more. Timers have bo
 
 from __future__ import annotations
 
-from litemq.bench.bare import bare_sync_p99, plain_loop_ns
-from litemq.bench.jobs import JobsAtScale
+from litemq.bench.baselines.bare import bare_sync_p99, plain_loop_ns
 from litemq.bench.suite import Figure, at_least, at_most
-from litemq.bench.timers import TimersAtScale
-from litemq.bench.transactions import CommittedTransactions
+from litemq.bench.workloads.jobs import JobsAtScale
+from litemq.bench.workloads.timers import TimersAtScale
+from litemq.bench.workloads.transactions import CommittedTransactions
 
 __all__ = ["figures"]
 

@@ -148,7 +148,7 @@ class Backlog:
 _APPEND_UNTIL_KILLED: Final = """
 import sys
 from pathlib import Path
-from litemq.bench.store_at_scale import append_forever
+from litemq.bench.workloads.store_at_scale import append_forever
 append_forever(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes())
 """
 
@@ -219,7 +219,7 @@ class Width:
 _WIDTH: Final = """
 import json, sys
 from pathlib import Path
-from litemq.bench.store_at_scale import run_width
+from litemq.bench.workloads.store_at_scale import run_width
 print(json.dumps(run_width(Path(sys.argv[1]), int(sys.argv[2]))))
 """
 

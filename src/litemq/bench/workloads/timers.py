@@ -22,8 +22,8 @@ import numpy as np
 
 from litemq import AsyncClient, OutgoingMessage
 from litemq.bench.clusters import RunningBroker, running_broker
-from litemq.bench.load import LoadResult
-from litemq.bench.processes import flow, processes
+from litemq.bench.workloads.load import LoadResult
+from litemq.bench.workloads.processes import flow, processes
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from litemq.bench.store_at_scale import Backlog, Width, time_to_restart
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.workloads.store_at_scale import Backlog, Width, time_to_restart
 from litemq.broker.broker import Broker
 from litemq.clock import SystemClock
 from litemq.format.record_encode import RecordTemplate

@@ -211,7 +211,7 @@ class _Child(NamedTuple):
 def _process(url: str, name: str) -> Iterator[_Child]:
     with tempfile.TemporaryDirectory(prefix="litemq-bench-") as folder:
         path = Path(folder) / "delivered"
-        program = f"from litemq.bench.members import work_as_member; work_as_member({url!r}, {name!r}, {str(path)!r})"
+        program = f"from litemq.bench.workloads.members import work_as_member; work_as_member({url!r}, {name!r}, {str(path)!r})"
         with subprocess.Popen([sys.executable, "-c", program]) as process:  # noqa: S603
             try:
                 yield _Child(name, process, path)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from litemq.bench.bare import bare_sync_p99
+from litemq.bench.baselines.bare import bare_sync_p99
 from litemq.bench.clusters import running_cluster
-from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.workloads.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.errors import LiteMQError
 from litemq.net.client import Peer
 from litemq.net.event_loop import run
@@ -127,7 +127,7 @@ class _Bare:
         self.last = 1.0
 
     def rate(self) -> float:
-        command = [sys.executable, "-c", "from litemq.bench.broker import answer_frames; answer_frames()"]
+        command = [sys.executable, "-c", "from litemq.bench.suites.broker import answer_frames; answer_frames()"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
             try:
                 port = int(process.stdout.readline()) if process.stdout is not None else 0

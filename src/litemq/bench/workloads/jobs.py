@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from litemq import AsyncClient
 from litemq.bench.clusters import RunningBroker, running_broker
-from litemq.bench.processes import flow, processes
+from litemq.bench.workloads.processes import flow, processes
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 

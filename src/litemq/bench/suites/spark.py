@@ -18,11 +18,11 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from litemq import Client
+from litemq.bench.baselines.struct_loop import StructLoopSource
 from litemq.bench.clusters import running_broker_on
-from litemq.bench.spark_data import Rows, as_parquet, fill_topic, open_log
-from litemq.bench.spark_streams import MicroBatches
-from litemq.bench.struct_loop import StructLoopSource
 from litemq.bench.suite import Figure, Goal, at_least, at_most
+from litemq.bench.workloads.spark_data import Rows, as_parquet, fill_topic, open_log
+from litemq.bench.workloads.spark_streams import MicroBatches
 from litemq.errors import LiteMQError
 from litemq.spark.pipelines.archive import Archive
 from litemq.spark.pipelines.config import ArchiveConfig

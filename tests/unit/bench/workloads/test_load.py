@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from litemq import AsyncClient
-from litemq.bench import load
-from litemq.bench.load import LoadResult, measure_consume, measure_latency, measure_send
+from litemq.bench.workloads import load
+from litemq.bench.workloads.load import LoadResult, measure_consume, measure_latency, measure_send
 from litemq.errors import InvalidArgumentError, OverloadedError
 from support.waiting import HANG_S, eventually
 

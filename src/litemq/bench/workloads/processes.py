@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
-from litemq.bench.load import LoadResult, measure_latency
+from litemq.bench.workloads.load import LoadResult, measure_latency
 from litemq.net.event_loop import run
 
 __all__ = ["flow", "processes"]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from litemq import AsyncClient
-from litemq.bench import nats
+from litemq.bench.baselines import nats
 from litemq.bench.clusters import running_cluster
-from litemq.bench.filters import fill_for_filter, measure_filter
-from litemq.bench.members import GroupAtWork
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.workloads.filters import fill_for_filter, measure_filter
+from litemq.bench.workloads.members import GroupAtWork
 from litemq.client.messages.message import Message, OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
