@@ -8,11 +8,9 @@ import pytest
 from litemq.client.addresses import parse_addresses
 from litemq.client.async_client import AsyncClient
 from litemq.client.config import ClientConfig
-from litemq.client.engine.routes import BrokerPlace, Route, queue_of_key
 from litemq.client.identity import MessageIds
 from litemq.client.times import seconds, to_ms
-from litemq.errors import InvalidArgumentError, NoRouteError
-from litemq.types import Durability
+from litemq.errors import InvalidArgumentError
 
 
 def test_the_client_takes_every_setting_with_the_same_default() -> None:
@@ -63,15 +61,6 @@ def test_message_ids_are_unique_and_rise() -> None:
     assert made == sorted(made)
     assert max(map(len, made)) <= 64
     assert MessageIds().next()[0] != MessageIds().next()[0]
-
-
-def test_a_key_always_goes_to_the_same_queue() -> None:
-    assert [queue_of_key(key, 8) for key in ("a", "b", "customer-17", "é")] == [0, 4, 3, 4]
-    route = Route("t", (BrokerPlace("a", "h", 1, 2, Durability.DISK), BrokerPlace("b", "h", 2, 1, Durability.DISK)))
-    assert route.queues == [("a", 0), ("a", 1), ("b", 0)]
-    assert route.broker("b").port == 2
-    with pytest.raises(NoRouteError):
-        route.broker("c")
 
 
 def test_durations_and_moments() -> None:

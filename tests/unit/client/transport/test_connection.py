@@ -1,0 +1,118 @@
+"""A connection that is made again: waiting for it, losing it, giving it up and closing it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from litemq.client.config import ClientConfig
+from litemq.client.transport.channel import Answer
+from litemq.client.transport.connection import Link
+from litemq.errors import ClientClosedError, ConnectionLostError, LiteMQError, RequestTimeoutError
+from support.on_loop import on_loop
+
+_CONFIG = ClientConfig(retry_backoff_ms=1, max_retry_backoff_ms=2)
+
+
+class _FakeChannel:
+    def __init__(self, lost: Callable[[LiteMQError], None]) -> None:
+        self.is_open = True
+        self.is_silent = False
+        self._lost = lost
+
+    async def request(self, opcode: int, header: bytes, attachment: bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
+        if self.is_silent:
+            raise RequestTimeoutError(f"no answer within {timeout} s")
+        return Answer(bytes([opcode]) + header, attachment)
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def abort(self, reason: LiteMQError) -> None:
+        self.is_open = False
+        self._lost(reason)
+
+
+class _FakeServer:
+    """Accepts connections after ``failures`` attempts that fail."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.addresses: list[tuple[str, int]] = []
+        self.channels: list[_FakeChannel] = []
+
+    async def connect(self, host: str, port: int, *, lost: Callable[[LiteMQError], None], **_: Any) -> Any:
+        self.addresses.append((host, port))
+        if len(self.addresses) <= self.failures:
+            raise ConnectionLostError("refused")
+        self.channels.append(_FakeChannel(lost))
+        return self.channels[-1]
+
+
+def _link(server: _FakeServer, address: Callable[[], tuple[str, int]] = lambda: ("h", 1)) -> Link:
+    return Link("broker-a", address, server.connect, _CONFIG)
+
+
+@on_loop
+async def test_a_request_waits_for_a_connection_and_the_address_is_read_before_each_attempt() -> None:
+    server = _FakeServer(failures=2)
+    ports = iter([1, 2, 3])
+    link = _link(server, lambda: ("h", next(ports)))
+    assert await link.request(17, b"header", b"records") == Answer(b"\x11header", b"records")
+    assert server.addresses == [("h", 1), ("h", 2), ("h", 3)]
+    assert link.failure is None
+    await link.close()
+
+
+@on_loop
+async def test_without_a_connection_the_error_says_why() -> None:
+    link = _link(_FakeServer(failures=1000))
+    with pytest.raises(ConnectionLostError, match=r"no connection to broker-a within 0\.05 s: refused"):
+        await link.opened(0.05)
+    await link.close()
+
+
+@on_loop
+async def test_only_an_unanswered_vital_request_makes_another_connection() -> None:
+    server = _FakeServer()
+    link = _link(server)
+    await link.opened(1)
+    server.channels[0].is_silent = True
+    with pytest.raises(RequestTimeoutError):
+        await link.request(1, b"")
+    assert link.is_open
+    with pytest.raises(RequestTimeoutError):
+        await link.request(1, b"", vital=True)
+    assert link.gave_up
+    await link.opened(1)
+    assert [channel.is_open for channel in server.channels] == [False, True]
+    await link.close()
+
+
+@on_loop
+async def test_a_lost_connection_is_made_again_if_a_callback_waits_for_it() -> None:
+    server = _FakeServer()
+    link = _link(server)
+    opened = asyncio.Event()
+    link.when_open.append(opened.set)
+    await link.opened(1)
+    assert opened.is_set()
+    opened.clear()
+    server.channels[0].abort(ConnectionLostError("reset by peer"))
+    await asyncio.wait_for(opened.wait(), 10)
+    assert len(server.channels) == 2
+    await link.close()
+    assert not server.channels[1].is_open
+
+
+@on_loop
+async def test_closing_fails_waiters_and_later_requests() -> None:
+    link = _link(_FakeServer(failures=1000))
+    waiter = asyncio.ensure_future(link.opened(10))
+    await asyncio.sleep(0)
+    await link.close()
+    with pytest.raises(ClientClosedError):
+        await waiter
+    with pytest.raises(ClientClosedError):
+        await link.request(1, b"")
