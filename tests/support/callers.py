@@ -11,7 +11,7 @@ from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import Clock, FakeClock
 from litemq.format.record_encode import RecordTemplate
-from litemq.net.asking import Answer
+from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import CreateTopicRequest, Opcode, SendAnswer, SendRequest
 from litemq.storage.config import StoreConfig
 from litemq.storage.disk_store import DiskStore

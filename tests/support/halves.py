@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litemq.format.record_encode import encode_record
-from litemq.net.asking import Answer
+from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import (
     AbortSinkRequest,
     Attempt,

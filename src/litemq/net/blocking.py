@@ -19,17 +19,17 @@ from litemq.net.failures import decode_failure
 from litemq.net.frame import PREFIX_BYTES, PROTOCOL_VERSION, Flag, frame_prefix, parse_prefix
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
-__all__ = ["BlockingPeer", "Received"]
+__all__ = ["BlockingAnswer", "BlockingPeer"]
 
 _CORRELATIONS: Final = 1 << 32
 _MAX_FRAME_BYTES: Final = 128 << 20
-_PATIENCE: Final = struct.Struct("@ll")  # struct timeval
+_TIMEVAL: Final = struct.Struct("@ll")  # struct timeval
 _ERROR: Final = int(Flag.ERROR)
 _ANSWER: Final = int(Flag.ANSWER)
 
 
-class Received(NamedTuple):
-    """What a server answered, its parts still bytes; the attachment is memory of its own."""
+class BlockingAnswer(NamedTuple):
+    """A server's answer, its parts still bytes; the attachment has its own memory."""
 
     header: bytes
     attachment: memoryview
@@ -43,8 +43,8 @@ class BlockingPeer:
         self.address = f"{host}:{port}"
         self._answer_timeout = answer_timeout
         self._numbers = count(1)
-        self._asked: set[int] = set()
-        self._early: dict[int, tuple[bytes, memoryview, LiteMQError | None]] = {}  # answers that came before they were wanted
+        self._pending: set[int] = set()
+        self._unclaimed: dict[int, tuple[bytes, memoryview, LiteMQError | None]] = {}  # answers that came before ``answer`` asked for them
         try:
             self._socket = socket.create_connection((host, port), timeout=connect_timeout)
         except (OSError, UnicodeError) as error:
@@ -67,28 +67,28 @@ class BlockingPeer:
         number = next(self._numbers) % _CORRELATIONS
         prefix = frame_prefix(number, opcode, 0, len(header), sum(map(len, pieces)))
         self._send([prefix + header, *pieces])
-        self._asked.add(number)
+        self._pending.add(number)
         return number
 
-    def answer(self, number: int) -> Received:
+    def answer(self, number: int) -> BlockingAnswer:
         """The answer to a request, waited for. Raises the error that it was answered with."""
-        while number not in self._early:
-            if number not in self._asked:
+        while number not in self._unclaimed:
+            if number not in self._pending:
                 raise ProtocolError(f"request {number} to {self.address} was not sent, or was answered before")
             self._receive()
-        header, attachment, error = self._early.pop(number)
+        header, attachment, error = self._unclaimed.pop(number)
         if error is not None:
             raise error
-        return Received(header, attachment)
+        return BlockingAnswer(header, attachment)
 
-    def request(self, opcode: int, header: bytes, attachment: Bytes | Iterable[Bytes] = b"") -> Received:
+    def request(self, opcode: int, header: bytes, attachment: Bytes | Iterable[Bytes] = b"") -> BlockingAnswer:
         """Ask, and wait for the answer."""
         return self.answer(self.ask(opcode, header, attachment))
 
     def forget(self, number: int) -> None:
         """Nobody wants this answer any more."""
-        self._asked.discard(number)
-        self._early.pop(number, None)
+        self._pending.discard(number)
+        self._unclaimed.pop(number, None)
 
     def close(self) -> None:
         """End the connection."""
@@ -127,10 +127,10 @@ class BlockingPeer:
         attachment = self._take(prefix.attachment_bytes)
         if not prefix.flags & _ANSWER:
             raise self._broken(ProtocolError(f"{self.address} sent what is no answer"))
-        if prefix.correlation in self._asked:
-            self._asked.discard(prefix.correlation)
+        if prefix.correlation in self._pending:
+            self._pending.discard(prefix.correlation)
             error = decode_failure(header) if prefix.flags & _ERROR else None
-            self._early[prefix.correlation] = (header, attachment, error)
+            self._unclaimed[prefix.correlation] = (header, attachment, error)
 
     def _take(self, size: int) -> memoryview:
         """So many bytes, in new memory that nobody has to fill first."""
@@ -156,4 +156,4 @@ class BlockingPeer:
 
 def _timeval(seconds: float) -> bytes:
     whole = int(seconds)
-    return _PATIENCE.pack(whole, int((seconds - whole) * 1e6))
+    return _TIMEVAL.pack(whole, int((seconds - whole) * 1e6))

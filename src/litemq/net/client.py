@@ -9,10 +9,10 @@ from itertools import count
 from typing import Final
 
 from litemq.errors import ConnectionLostError, LiteMQError, ProtocolError
-from litemq.net.asking import Answered, Asking
 from litemq.net.connection import Bytes, Connection
 from litemq.net.failures import decode_failure
 from litemq.net.frame import PROTOCOL_VERSION, Flag, Frame
+from litemq.net.request_channel import AnswerCallback, RequestChannel
 from litemq.proto.wire_pb2 import Hello, HelloAnswer, Opcode
 
 __all__ = ["Peer"]
@@ -23,16 +23,16 @@ _ANSWER: Final = int(Flag.ANSWER)  # plain numbers: an enum's members cost sever
 _ERROR: Final = int(Flag.ERROR)
 
 
-class Peer(Asking):
+class Peer(RequestChannel):
     """A server that was greeted."""
 
     def __init__(self, address: str, lost: Callable[[LiteMQError], None]) -> None:
         self.address = address
-        self._told_when_lost = lost
+        self._on_lost = lost
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._numbers = count(1)
-        self._asked: dict[int, Answered] = {}
+        self._pending: dict[int, AnswerCallback] = {}
         self._pinging: asyncio.TimerHandle | None = None
         self._ping_interval = 0.0
         self._ended = False  # what is asked now would never be answered
@@ -68,7 +68,7 @@ class Peer(Asking):
 
     async def _greet(self, host: str, port: int, client_id: str, tls: ssl.SSLContext | None) -> None:
         _, connection = await self._loop.create_connection(
-            lambda: Connection(self._received, self._lost, max_frame_bytes=_MAX_FRAME_BYTES), host, port, ssl=tls
+            lambda: Connection(self._on_frames, self._on_connection_lost, max_frame_bytes=_MAX_FRAME_BYTES), host, port, ssl=tls
         )
         self._connection = connection
         hello = Hello(least_version=PROTOCOL_VERSION, most_version=PROTOCOL_VERSION, client_id=client_id)
@@ -82,22 +82,22 @@ class Peer(Asking):
     @property
     def in_flight(self) -> int:
         """How many requests are on their way."""
-        return len(self._asked)
+        return len(self._pending)
 
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
         connection = self._connection
         if connection is None or self._ended:
             lost = ConnectionLostError(f"there is no connection to {self.address}")
             self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
             return
         number = next(self._numbers) % _CORRELATIONS
-        self._asked[number] = answered
+        self._pending[number] = answered
         connection.send(number, opcode, 0, header, attachment)
 
-    def _received(self, connection: Connection, frames: list[Frame]) -> None:
-        asked = self._asked
+    def _on_frames(self, connection: Connection, frames: list[Frame]) -> None:
+        pending = self._pending
         for correlation, _, flags, header, attachment in frames:
-            answered = asked.pop(correlation, None)
+            answered = pending.pop(correlation, None)
             if not flags & _ANSWER or answered is None:
                 connection.abort(ProtocolError(f"{self.address} answered what was not asked (number {correlation})"))
                 return
@@ -106,16 +106,16 @@ class Peer(Asking):
             else:
                 answered(header, attachment, None)
 
-    def _lost(self, _connection: Connection, reason: LiteMQError) -> None:
+    def _on_connection_lost(self, _connection: Connection, reason: LiteMQError) -> None:
         self._fail(reason)
         if self._pinging is not None:
             self._pinging.cancel()
-        self._told_when_lost(reason)
+        self._on_lost(reason)
 
     def _fail(self, reason: LiteMQError) -> None:
         self._ended = True
-        asked, self._asked = self._asked, {}
-        for answered in asked.values():
+        pending, self._pending = self._pending, {}
+        for answered in pending.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {reason}"))
 
     def _ping(self) -> None:

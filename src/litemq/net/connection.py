@@ -18,40 +18,40 @@ from litemq.net.frame import Frame, FrameReader, frame_prefix
 __all__ = ["Connection"]
 
 # So much may wait to be sent before reading stops: a full pull, and as much again.
-_MOST_UNSENT_BYTES: Final = 4 << 20
-_FEWEST_FRAMES: Final = 16
-_MOST_FRAMES: Final = 256
-_LONGEST_TURN_S: Final = 0.001
-_WORTH_JOINING: Final = 256 << 10  # many small pieces cost more to write than to copy
-_FIRST_GUESS_BYTES: Final = _MOST_UNSENT_BYTES // 16
+_MAX_UNSENT_BYTES: Final = 4 << 20
+_MIN_FRAMES: Final = 16
+_MAX_FRAMES: Final = 256
+_MAX_TURN_S: Final = 0.001
+_MAX_JOINED_BYTES: Final = 256 << 10  # many small pieces cost more to write than to copy
+_INITIAL_ANSWER_BYTES: Final = _MAX_UNSENT_BYTES // 16
 
 Bytes = bytes | bytearray | memoryview
 
 
 class Connection(asyncio.Protocol):
-    """Gives the frames that arrive to ``received``, all that came together at once, and says to ``lost`` why it ended."""
+    """Calls ``on_frames`` with the frames that arrived together, and ``on_lost`` with the reason when the connection ends."""
 
     def __init__(
         self,
-        received: Callable[[Connection, list[Frame]], None],
-        lost: Callable[[Connection, LiteMQError], None],
+        on_frames: Callable[[Connection, list[Frame]], None],
+        on_lost: Callable[[Connection, LiteMQError], None],
         *,
         max_frame_bytes: int,
-        made: Callable[[Connection], None] = lambda _connection: None,
+        on_open: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
-        self._made = made
-        self._received = received
-        self._lost = lost
+        self._on_open = on_open
+        self._on_frames = on_frames
+        self._on_lost = on_lost
         self._reader = FrameReader(max_frame_bytes)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._unsent: list[Bytes] = []
         self._unsent_bytes = 0
-        self._answer_bytes = _FIRST_GUESS_BYTES  # how large an answer is, by the last ones: so many requests are handed over as find room
-        self._at_once = _MOST_FRAMES  # how many requests are handed over together: fewer, where they are much work
-        self._stuck = False  # the peer does not read
-        self._resting = False  # others have their turn
-        self._resumed: list[Callable[[], None]] = []  # who waits for that to end
+        self._answer_bytes = _INITIAL_ANSWER_BYTES  # moving average: it bounds how many requests are delivered at once
+        self._at_once = _MAX_FRAMES  # requests per delivery: halved when a delivery takes too long
+        self._write_paused = False  # the peer does not read
+        self._read_paused = False  # others have their turn
+        self._waiting_for_room: list[Callable[[], None]] = []  # callbacks for when there is room again
         self._reason: LiteMQError | None = None
         self.heard_at = self._loop.time()
 
@@ -59,9 +59,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast("asyncio.Transport", transport)  # uvloop's is one, but not by inheritance
-        stream.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
+        stream.set_write_buffer_limits(high=_MAX_UNSENT_BYTES)
         self._transport = stream
-        self._made(self)
+        self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()
@@ -69,23 +69,23 @@ class Connection(asyncio.Protocol):
         self._deliver()
 
     def pause_writing(self) -> None:
-        self._stuck = True
+        self._write_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._stuck = False
+        self._write_paused = False
         self._deliver()
-        self._listen()
-        while self._resumed and self.has_room:
-            self._resumed.pop(0)()
+        self._resume_reading()
+        while self._waiting_for_room and self.has_room:
+            self._waiting_for_room.pop(0)()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
-        self._resumed.clear()
+        self._waiting_for_room.clear()
         reason = self._reason or ConnectionLostError(f"the connection ended: {error or 'the other side closed it'}")
-        self._lost(self, reason)
+        self._on_lost(self, reason)
 
     # ---------------------------------------------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_torn(self) -> bool:
         """Whether the peer has begun a frame that has not come to its end, and nothing here keeps it from going on."""
-        return self._reader.buffered > 0 and self.has_room and not self._resting
+        return self._reader.buffered > 0 and self.has_room and not self._read_paused
 
     @property
     def peer(self) -> str:
@@ -106,48 +106,48 @@ class Connection(asyncio.Protocol):
 
     @property
     def _may_deliver(self) -> bool:
-        return self.has_room and not self._resting and self.is_open
+        return self.has_room and not self._read_paused and self.is_open
 
     def _deliver(self) -> None:
         """Hand over what has arrived, as long as the answers find room, and others need not wait for long."""
         began = time.monotonic()  # the loop's own clock stands still meanwhile
-        until = began + _LONGEST_TURN_S
+        until = began + _MAX_TURN_S
         while self._may_deliver:
             before = self._unsent_bytes
             try:
-                frames = self._reader.frames(max(1, min(self._at_once, (_MOST_UNSENT_BYTES - before) // self._answer_bytes)))
+                frames = self._reader.frames(max(1, min(self._at_once, (_MAX_UNSENT_BYTES - before) // self._answer_bytes)))
             except ProtocolError as error:
                 self.close(error)
                 return
             if not frames:
                 return
-            self._received(self, frames)
+            self._on_frames(self, frames)
             answered = max(0, self._unsent_bytes - before)
             self._answer_bytes = 1 + (self._answer_bytes + answered // len(frames)) // 2
             now = time.monotonic()
-            if now - began > _LONGEST_TURN_S:
-                self._at_once = max(_FEWEST_FRAMES, self._at_once // 2)
-            elif self._at_once < _MOST_FRAMES:
+            if now - began > _MAX_TURN_S:
+                self._at_once = max(_MIN_FRAMES, self._at_once // 2)
+            elif self._at_once < _MAX_FRAMES:
                 self._at_once *= 2
             began = now
             if now > until and self._reader.buffered:
-                self.rest_for(0)
+                self.pause_reading_for(0)
 
-    def rest_for(self, seconds: float) -> None:
-        """Take nothing from the peer for a while: it asks for more than there is."""
-        if self._transport is not None and not self._transport.is_closing() and not self._resting:
-            self._resting = True
+    def pause_reading_for(self, seconds: float) -> None:
+        """Read nothing from the peer for ``seconds``: it asks for more than this side can do."""
+        if self._transport is not None and not self._transport.is_closing() and not self._read_paused:
+            self._read_paused = True
             self._transport.pause_reading()
-            self._loop.call_later(seconds, self._go_on)
+            self._loop.call_later(seconds, self._end_pause)
 
-    def _go_on(self) -> None:
-        self._resting = False
+    def _end_pause(self) -> None:
+        self._read_paused = False
         self._deliver()
-        self._listen()
+        self._resume_reading()
 
-    def _listen(self) -> None:
-        """Take more from the peer, if nothing speaks against it."""
-        if self._transport is not None and not self._stuck and not self._resting and not self._transport.is_closing():
+    def _resume_reading(self) -> None:
+        """Read from the peer again, unless its answers wait or reading is paused."""
+        if self._transport is not None and not self._write_paused and not self._read_paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def send(self, correlation: int, opcode: int, flags: int, header: bytes, attachment: Bytes = b"") -> None:
@@ -174,24 +174,24 @@ class Connection(asyncio.Protocol):
     @property
     def has_room(self) -> bool:
         """Whether what is sent now will go out soon: the peer reads, and little waits."""
-        return not self._stuck and self._unsent_bytes < _MOST_UNSENT_BYTES
+        return not self._write_paused and self._unsent_bytes < _MAX_UNSENT_BYTES
 
     def when_room(self, resume: Callable[[], None]) -> None:
         """Call ``resume`` once there is room again; never, if the connection ends first."""
-        self._resumed.append(resume)
+        self._waiting_for_room.append(resume)
 
     def _write(self) -> None:
         unsent, size = self._unsent, self._unsent_bytes
         self._unsent, self._unsent_bytes = [], 0
         if self._transport is not None and not self._transport.is_closing():
-            if size < _WORTH_JOINING:
+            if size < _MAX_JOINED_BYTES:
                 self._transport.write(b"".join(unsent))
             else:
                 self._transport.writelines(unsent)
-            if not self._stuck:
+            if not self._write_paused:
                 self._deliver()  # what waited for room
-                while self._resumed and self.has_room:
-                    self._resumed.pop(0)()
+                while self._waiting_for_room and self.has_room:
+                    self._waiting_for_room.pop(0)()
 
     def close(self, reason: LiteMQError | None = None) -> None:
         """End the connection once what was sent before has gone out."""

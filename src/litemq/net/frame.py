@@ -30,7 +30,7 @@ _PREFIX: Final = struct.Struct(">IIHHI")
 _pack_prefix: Final = _PREFIX.pack
 PREFIX_BYTES: Final = _PREFIX.size
 PROTOCOL_VERSION: Final = 1
-_BEHIND_LENGTH: Final = PREFIX_BYTES - 4
+_AFTER_LENGTH: Final = PREFIX_BYTES - 4
 
 
 class Flag(IntFlag):
@@ -52,7 +52,7 @@ class Frame(NamedTuple):
 
 def frame_prefix(correlation: int, opcode: int, flags: int, header_bytes: int, attachment_bytes: int = 0) -> bytes:
     """What stands before the header."""
-    return _pack_prefix(_BEHIND_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
+    return _pack_prefix(_AFTER_LENGTH + header_bytes + attachment_bytes, correlation, opcode, flags, header_bytes)
 
 
 class Prefix(NamedTuple):
@@ -68,13 +68,13 @@ class Prefix(NamedTuple):
 def parse_prefix(data: bytes | memoryview, max_frame_bytes: int) -> Prefix:
     """The first bytes of a frame. Raises ``ProtocolError`` where the stream cannot be trusted."""
     length, correlation, opcode, flags, header_bytes = _PREFIX.unpack(data)
-    if length > max_frame_bytes or length < _BEHIND_LENGTH + header_bytes:
+    if length > max_frame_bytes or length < _AFTER_LENGTH + header_bytes:
         raise _too_long(length, header_bytes, max_frame_bytes)
-    return Prefix(correlation, opcode, flags, header_bytes, length - _BEHIND_LENGTH - header_bytes)
+    return Prefix(correlation, opcode, flags, header_bytes, length - _AFTER_LENGTH - header_bytes)
 
 
-def _too_long(length: int, header_bytes: int, most: int) -> ProtocolError:
-    return ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {most} are taken")
+def _too_long(length: int, header_bytes: int, limit: int) -> ProtocolError:
+    return ProtocolError(f"a frame of {length} bytes with a header of {header_bytes}: at most {limit} are taken")
 
 
 class FrameReader:
@@ -82,7 +82,7 @@ class FrameReader:
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._wanted = PREFIX_BYTES  # so many bytes must be there before it is worth looking again
+        self._needed = PREFIX_BYTES  # bytes that must be buffered before the next frame can be whole
         self._data = b""  # what is being cut, from a place on
         self._at = 0
         self._pieces: list[bytes] = []  # what has come since
@@ -98,40 +98,40 @@ class FrameReader:
         """How many bytes wait here."""
         return self._size
 
-    def frames(self, most: int) -> list[Frame]:
-        """The next whole frames, ``most`` at most. Raises ``ProtocolError`` where the stream cannot be trusted."""
-        if self._size < self._wanted:
+    def frames(self, limit: int) -> list[Frame]:
+        """Take up to ``limit`` whole frames. Raise ``ProtocolError`` if the stream cannot be trusted."""
+        if self._size < self._needed:
             return []
         if self._pieces:
             rest = self._data[self._at :]
             self._data = b"".join((rest, *self._pieces)) if rest or len(self._pieces) > 1 else self._pieces[0]
             self._at = 0
             self._pieces.clear()
-        found, self._at, self._wanted = self._split(most)
+        found, self._at, self._needed = self._split(limit)
         self._size = len(self._data) - self._at
-        if self._size < self._wanted:
+        if self._size < self._needed:
             self._data = self._data[self._at :]
             self._at = 0
         return found
 
-    def _split(self, most: int) -> tuple[list[Frame], int, int]:
-        """The frames, where they end, and what is wanted next."""
+    def _split(self, limit: int) -> tuple[list[Frame], int, int]:
+        """Return the frames, where they end, and how many bytes the next one needs."""
         data, at, end = self._data, self._at, len(self._data)
         if native.enabled and type(data) is bytes:
-            quickly = native.loops.split_frames(data, at, most, self._max_frame_bytes, Frame)
-            if quickly is not None:
-                return quickly
+            native_result = native.loops.split_frames(data, at, limit, self._max_frame_bytes, Frame)
+            if native_result is not None:
+                return native_result
         found: list[Frame] = []
         unpack = _PREFIX.unpack_from
-        while end - at >= PREFIX_BYTES and len(found) < most:
+        while end - at >= PREFIX_BYTES and len(found) < limit:
             length, correlation, opcode, flags, header_bytes = unpack(data, at)
-            if length > self._max_frame_bytes or length < _BEHIND_LENGTH + header_bytes:
+            if length > self._max_frame_bytes or length < _AFTER_LENGTH + header_bytes:
                 raise _too_long(length, header_bytes, self._max_frame_bytes)
-            behind = at + 4 + length
-            if behind > end:
-                return found, at, behind - at
+            frame_end = at + 4 + length
+            if frame_end > end:
+                return found, at, frame_end - at
             header_at = at + PREFIX_BYTES
             attachment_at = header_at + header_bytes
-            found.append(Frame(correlation, opcode, flags, data[header_at:attachment_at], data[attachment_at:behind]))
-            at = behind
+            found.append(Frame(correlation, opcode, flags, data[header_at:attachment_at], data[attachment_at:frame_end]))
+            at = frame_end
         return found, at, PREFIX_BYTES

@@ -68,9 +68,9 @@ def pack_sent_answers(correlations: list[int], queue_offsets: Sequence[int] | np
         raise InvalidArgumentError(f"{len(correlations)} requests and {len(queue_offsets)} offsets")
     offsets = queue_offsets.tolist() if isinstance(queue_offsets, np.ndarray) else list(queue_offsets)
     if native.enabled:
-        quickly = native.loops.pack_sent_answers(correlations, offsets, _SEND, store_timestamp)
-        if quickly is not None:
-            return quickly
+        native_result = native.loops.pack_sent_answers(correlations, offsets, _SEND, store_timestamp)
+        if native_result is not None:
+            return native_result
     frames = np.empty(len(correlations), _FRAME)
     frames["length"] = SENT_ANSWER_BYTES - 4
     frames["opcode"] = _SEND

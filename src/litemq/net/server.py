@@ -84,12 +84,12 @@ class Session:
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         """Answer a request with an error. Whoever asks for too much is not listened to for a moment: refusing is work, too."""
         if isinstance(error, OverloadedError):
-            self._connection.rest_for(_REST_S)
+            self._connection.pause_reading_for(_REST_S)
         self._connection.send(frame[0], frame[1], Flag.ANSWER | Flag.ERROR, encode_failure(error))
 
 
 class FrameServer:
-    """Listens, and gives the requests of all sessions to ``handle``, those that arrived together at once."""
+    """Listens, and calls ``handle`` with the requests of a session that arrived together, ``on_session_end`` when a session ends."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class FrameServer:
         *,
         software: str,
         limits: ServerLimits | None = None,
-        gone: Callable[[Session], None] = lambda _session: None,
+        on_session_end: Callable[[Session], None] = lambda _session: None,
     ) -> None:
         self._handle = handle
-        self._gone = gone
+        self._on_session_end = on_session_end
         self._software = software
         self._limits = limits or ServerLimits()
         self._sessions: dict[Connection, Session] = {}
@@ -131,20 +131,20 @@ class FrameServer:
         return str(address[0]), int(address[1])
 
     def _connect(self) -> Connection:
-        return Connection(self._received, self._lost, max_frame_bytes=self._limits.max_frame_bytes, made=self._begin)
+        return Connection(self._on_frames, self._on_lost, max_frame_bytes=self._limits.max_frame_bytes, on_open=self._begin)
 
     def _begin(self, connection: Connection) -> None:
         # Not before: of a TLS handshake that fails, nobody would hear the end.
         self._sessions[connection] = Session(connection)
 
-    def _lost(self, connection: Connection, reason: LiteMQError) -> None:
+    def _on_lost(self, connection: Connection, reason: LiteMQError) -> None:
         session = self._sessions.pop(connection, None)
         if session is not None:
             if not isinstance(reason, ConnectionLostError):
                 _LOG.info("%s", reason)
-            self._gone(session)
+            self._on_session_end(session)
 
-    def _received(self, connection: Connection, frames: list[Frame]) -> None:
+    def _on_frames(self, connection: Connection, frames: list[Frame]) -> None:
         session = self._sessions[connection]
         if session.hello is None:
             first, *frames = frames

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import ConnectionLostError, LiteMQError
-from litemq.net.asking import Answered, Asking
 from litemq.net.connection import Bytes
 from litemq.net.failures import decode_failure, encode_failure
 from litemq.net.frame import Frame
+from litemq.net.request_channel import AnswerCallback, RequestChannel
 from litemq.net.sent_answers import pack_sent_answer
 from litemq.proto.wire_pb2 import HelloAnswer, Opcode
 
@@ -30,7 +30,7 @@ class Service(Protocol):
     def gone(self, caller: Caller) -> None: ...
 
 
-class LocalChannel(Asking):
+class LocalChannel(RequestChannel):
     """Both ends of a connection at once: what the client asks through, and whom the broker answers."""
 
     def __init__(self, address: str, client_id: str, service: Service, lost: Callable[[LiteMQError], None] = lambda _error: None) -> None:
@@ -38,10 +38,10 @@ class LocalChannel(Asking):
         self.client_id = client_id
         self.limits = HelloAnswer(version=1, max_frame_bytes=64 << 20, software="litemq in memory")
         self._service: Service | None = service
-        self._told_when_lost = lost
+        self._on_lost = lost
         self._loop = asyncio.get_running_loop()
         self._numbers = count(1)
-        self._asked: dict[int, Answered] = {}
+        self._pending: dict[int, AnswerCallback] = {}
         self._unsent: list[Frame] = []
 
     # As the client sees it ----------------------------------------------------------------------------------------------------
@@ -52,15 +52,15 @@ class LocalChannel(Asking):
 
     @property
     def in_flight(self) -> int:
-        return len(self._asked)
+        return len(self._pending)
 
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
         if self._service is None:
             lost = ConnectionLostError(f"there is no connection to {self.address}")
             self._loop.call_soon(answered, b"", b"", lost)  # later, as all answers
             return
         number = next(self._numbers)
-        self._asked[number] = answered
+        self._pending[number] = answered
         if not self._unsent:
             self._loop.call_soon(self._deliver)
         self._unsent.append(Frame(number, opcode, 0, header, bytes(attachment)))
@@ -75,12 +75,12 @@ class LocalChannel(Asking):
         if self._service is None:
             return
         service, self._service = self._service, None
-        asked, self._asked = self._asked, {}
+        pending, self._pending = self._pending, {}
         lost = reason or ConnectionLostError("this side closed the connection")
-        for answered in asked.values():
+        for answered in pending.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {lost}"))
         service.gone(self)
-        self._told_when_lost(lost)
+        self._on_lost(lost)
 
     def abort(self, reason: LiteMQError) -> None:
         self.close(reason)
@@ -99,7 +99,7 @@ class LocalChannel(Asking):
         resume()
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        answered = self._asked.pop(frame[0], None)
+        answered = self._pending.pop(frame[0], None)
         if answered is not None:
             answered(header, bytes(attachment), None)
 
@@ -108,6 +108,6 @@ class LocalChannel(Asking):
             self.answer(Frame(correlation, Opcode.SEND, 0, b"", b""), pack_sent_answer(queue_offset, store_timestamp))
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
-        answered = self._asked.pop(frame[0], None)
+        answered = self._pending.pop(frame[0], None)
         if answered is not None:
             answered(b"", b"", decode_failure(encode_failure(error)))  # as it would arrive over a network

@@ -50,7 +50,7 @@ class Echo:
         self.gone = 0
         self.held: list[Frame] = []
         self.answered_bytes = 0
-        self.server = FrameServer(self.handle, software="test", limits=ServerLimits(**limits), gone=self._left)
+        self.server = FrameServer(self.handle, software="test", limits=ServerLimits(**limits), on_session_end=self._left)
 
     def _left(self, _session: Session) -> None:
         self.gone += 1
@@ -94,7 +94,7 @@ def _run(test: Callable[[Echo, str, int], Awaitable[None]], **limits: int) -> Ec
 
 
 def test_many_requests_at_once_and_answers_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "_LONGEST_TURN_S", AGES_S)  # a busy machine hands over less at a time
+    monkeypatch.setattr(connection_module, "_MAX_TURN_S", AGES_S)  # a busy machine hands over less at a time
 
     async def test(echo: Echo, host: str, port: int) -> None:
         peer = await Peer.connect(host, port, client_id="me", timeout=HANG_S)

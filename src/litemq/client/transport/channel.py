@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from litemq.errors import LiteMQError
-from litemq.net.asking import Answer, Answered
+from litemq.net.request_channel import Answer, AnswerCallback
 from litemq.proto.wire_pb2 import HelloAnswer
 
-__all__ = ["Answer", "Answered", "Bytes", "Channel", "Connect"]
+__all__ = ["Answer", "AnswerCallback", "Bytes", "Channel", "Connect"]
 
 Bytes = bytes | bytearray | memoryview
 
@@ -31,7 +31,7 @@ class Channel(Protocol):
         """Send a request; the future is its answer, or the error that it was answered with."""
         ...
 
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
         """The same without a future. ``answered`` is called once, later: when the answer is read, or the connection is lost."""
         ...
 

@@ -10,7 +10,7 @@ from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.clock import FakeClock, SystemClock
 from litemq.errors import InvalidArgumentError, NotGroupMemberError, OverloadedError
-from litemq.net.asking import Answer
+from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import (
     CommitRequest,
     GroupAssignment,

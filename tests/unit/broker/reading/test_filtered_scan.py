@@ -14,7 +14,7 @@ from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.filters.filter import Filter, parse_filter
 from litemq.format.record_encode import encode_record
 from litemq.format.record_view import views
-from litemq.net.asking import Answer
+from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
 from litemq.storage.memory_store import MemoryStore
 from litemq.storage.state import QueueKey

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, SequenceGapError
-from litemq.net.blocking import Received
+from litemq.net.blocking import BlockingAnswer
 from litemq.proto.wire_pb2 import Attempt, Opcode, SendHalvesAnswer, SendHalvesRequest
 from litemq.spark.brokers import Links, Patience
 from litemq.spark.write import half_sender
@@ -49,13 +49,13 @@ class FakePeer:
             self.broken = True
         return number
 
-    def answer(self, number: int) -> Received:
+    def answer(self, number: int) -> BlockingAnswer:
         if self.broken:
             raise ConnectionLostError("it is gone")
         answer = self._answers.pop(number)
         if isinstance(answer, LiteMQError):
             raise answer
-        return Received(answer, memoryview(b""))
+        return BlockingAnswer(answer, memoryview(b""))
 
     def forget(self, number: int) -> None:
         self._answers.pop(number, None)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from litemq.format.scan import scan
 
 from litemq.client.engine.routes import queue_of_key
 from litemq.errors import InvalidArgumentError, NoRouteError
@@ -18,7 +19,7 @@ from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import Stage
 from litemq.format.record_decode import decode_record
-from litemq.net.blocking import Received
+from litemq.net.blocking import BlockingAnswer
 from litemq.proto.wire_pb2 import Attempt, BrokerFacts, BrokerState, SendHalvesAnswer, SendHalvesRequest, TopicQueues
 from litemq.spark.brokers import Links
 from litemq.spark.write import task_writer as task_write
@@ -57,9 +58,9 @@ class FakeCluster:
         self.requests.append((SendHalvesRequest.FromString(header), decoded, len(sent)))
         return len(self.requests) - 1
 
-    def answer(self, number: int) -> Received:
+    def answer(self, number: int) -> BlockingAnswer:
         request, records, _ = self.requests[number]
-        return Received(SendHalvesAnswer(next=request.first + len(records)).SerializeToString(), memoryview(b""))
+        return BlockingAnswer(SendHalvesAnswer(next=request.first + len(records)).SerializeToString(), memoryview(b""))
 
     def write(self, *batches: pa.RecordBatch, topic: str = "orders") -> dict[str, int]:
         return write_rows(batches, topic, ATTEMPT, cast("Links", self))

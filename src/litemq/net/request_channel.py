@@ -1,4 +1,4 @@
-"""Asking with a future, or for a limited time: the same over every kind of channel."""
+"""The base of every channel that carries requests: a callback, a future or a timeout for each answer."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import NamedTuple
 from litemq.errors import LiteMQError, RequestTimeoutError
 from litemq.net.connection import Bytes
 
-__all__ = ["Answer", "Answered", "Asking"]
+__all__ = ["Answer", "AnswerCallback", "RequestChannel"]
 
 
 class Answer(NamedTuple):
-    """What a server answered, its parts still bytes."""
+    """A server's answer, its parts still bytes."""
 
     header: bytes
     attachment: bytes
 
 
-# Called once for each request: with the answer's header and attachment, or with the error that came instead.
-Answered = Callable[[bytes, bytes, LiteMQError | None], None]
+# The channel calls it once for each request: with the answer's header and attachment, or with the error that came instead.
+AnswerCallback = Callable[[bytes, bytes, LiteMQError | None], None]
 
 
-class Asking(ABC):
-    """Somebody who can be asked."""
+class RequestChannel(ABC):
+    """A channel to one server; a subclass implements ``call``."""
 
     address: str
 
     @abstractmethod
-    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: Answered) -> None:
-        """Send a request; ``answered`` is called once: in the turn in which the answer is read, or when the connection is lost."""
+    def call(self, opcode: int, header: bytes, attachment: Bytes, answered: AnswerCallback) -> None:
+        """Send a request. The channel calls ``answered`` once: in the turn in which it reads the answer, or when the connection is lost."""
 
     def ask(self, opcode: int, header: bytes, attachment: Bytes = b"") -> asyncio.Future[Answer]:
-        """The same, with a future: the answer, or the error that it was answered with."""
+        """Send a request and return a future of its answer, or of the error that the server answered with."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def answered(header: bytes, attachment: bytes, error: LiteMQError | None) -> None:
             if future.done():
-                return  # whoever asked no longer waits
+                return  # the caller no longer waits
             if error is None:
                 future.set_result(Answer(header, attachment))
             else:
@@ -49,7 +49,7 @@ class Asking(ABC):
         return future
 
     async def request(self, opcode: int, header: bytes, attachment: Bytes = b"", *, timeout: float) -> Answer:  # noqa: ASYNC109
-        """The same, waited for. An answer that comes after the timeout is thrown away."""
+        """Send a request and wait for its answer. The channel drops an answer that comes after ``timeout``."""
         try:
             async with asyncio.timeout(timeout):
                 return await self.ask(opcode, header, attachment)
