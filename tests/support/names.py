@@ -85,9 +85,9 @@ class Names:
         return {state.facts.name: state for state in BrokersAnswer.FromString(self.ask(Opcode.LIST_BROKERS, b"")).brokers}
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, and the NameServer looks as often as it should."""
-        step = self.limits.look_interval_ms / 1000
+        """Let time pass, with a sweep every ``sweep_interval_ms``."""
+        step = self.limits.sweep_interval_ms / 1000
         while seconds > 1e-9:
             self.clock.advance(min(step, seconds))
             seconds -= step
-            self.server.look()
+            self.server.sweep()

@@ -13,10 +13,10 @@ __all__ = ["NameServerLimits"]
 class NameServerLimits:
     """The settings of the services; those of files and sockets are elsewhere."""
 
-    # How often a broker says that it is there, after how much silence it leaves the routes, and how often that is looked at.
+    # The interval of heartbeats, the silence after which a broker leaves the routes, and the interval of sweeps.
     heartbeat_ms: int = 1_000
     lease_ms: int = 5_000
-    look_interval_ms: int = 500
+    sweep_interval_ms: int = 500
 
     max_brokers: int = 4_096
     max_topics: int = 100_000  # of one broker

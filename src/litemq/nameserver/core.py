@@ -43,13 +43,13 @@ class Caller(Protocol):
         """Answer a request with an error."""
 
 
-class _Known:
+class _RegisteredBroker:
     """A broker as it last registered."""
 
-    __slots__ = ("facts", "said", "topics")
+    __slots__ = ("facts", "serialized", "topics")
 
     def __init__(self, facts: BrokerFacts) -> None:
-        self.said = facts.SerializeToString(deterministic=True)  # a broker that says the same again changes nothing
+        self.serialized = facts.SerializeToString(deterministic=True)  # an identical registration changes nothing
         self.topics = len(facts.topics)
         self.facts = BrokerFacts(  # without the topics, which are in the routes
             name=facts.name,
@@ -73,21 +73,21 @@ class NameServerStatistics:
 
 
 class NameServer:
-    """Answers brokers and clients; ``look`` is to be called every ``look_interval_ms``."""
+    """Answers brokers and clients. The process calls ``sweep`` every ``sweep_interval_ms``."""
 
     def __init__(self, store: ClusterStore, limits: NameServerLimits | None = None, clock: Clock | None = None) -> None:
         self._store = store
         self._limits = limits or NameServerLimits()
         self._clock = clock or SystemClock()
-        self._liveness = Liveness(self._limits.lease_ms * _MS, self._limits.look_interval_ms * _MS, self._clock.elapsed_ns())
+        self._liveness = Liveness(self._limits.lease_ms * _MS, self._limits.sweep_interval_ms * _MS, self._clock.elapsed_ns())
         self._routes = Routes()
-        self._brokers: dict[str, _Known] = {}
+        self._brokers: dict[str, _RegisteredBroker] = {}
         self._placements = 0
         self._unsaved: set[str] = set()
-        self._listed: bytes | None = None
-        told = {"heartbeat_ms": self._limits.heartbeat_ms, "lease_ms": self._limits.lease_ms}
-        self._welcome = Registered(known=True, **told).SerializeToString()
-        self._who_are_you = Registered(known=False, **told).SerializeToString()
+        self._brokers_answer: bytes | None = None
+        timings = {"heartbeat_ms": self._limits.heartbeat_ms, "lease_ms": self._limits.lease_ms}
+        self._accepted = Registered(known=True, **timings).SerializeToString()
+        self._unknown = Registered(known=False, **timings).SerializeToString()
         self._services: dict[int, Callable[[bytes], bytes]] = {
             Opcode.REGISTER_BROKER: self._register,
             Opcode.HEARTBEAT: self._heartbeat,
@@ -96,17 +96,17 @@ class NameServer:
             Opcode.LIST_BROKERS: self._list_brokers,
         }
         for broker in store.brokers():
-            self._remember(broker)
+            self._restore(broker)
 
-    def _remember(self, broker: StoredBroker) -> None:
-        """A broker that was known before this process started. One that was alive then has a lease to be heard (see liveness)."""
+    def _restore(self, broker: StoredBroker) -> None:
+        """Restore a broker from the store. One that was alive has a lease in which to send a heartbeat (see liveness)."""
         name, now = broker.facts.name, self._clock.elapsed_ns()
-        known = self._brokers[name] = _Known(broker.facts)
+        known = self._brokers[name] = _RegisteredBroker(broker.facts)
         self._placements += known.topics
         if broker.silent:
-            self._liveness.was_silent(name, now)
+            self._liveness.restore_silent(name, now)
         else:
-            self._liveness.registered(name, now)
+            self._liveness.register(name, now)
             self._routes.place(broker.facts, {topic.topic: topic.queues for topic in broker.facts.topics})
 
     def handle(self, caller: Caller, frames: list[Frame]) -> None:
@@ -125,10 +125,10 @@ class NameServer:
     def gone(self, caller: Caller) -> None:
         """A connection ended; whoever was behind it may come again."""
 
-    def look(self) -> None:
-        """Take those who fell silent out of the routes, and save what could not be saved before."""
-        self._listed = None
-        for name in self._liveness.fell_silent(self._clock.elapsed_ns()):
+    def sweep(self) -> None:
+        """Remove silent brokers from the routes, and retry saves that failed."""
+        self._brokers_answer = None
+        for name in self._liveness.expire(self._clock.elapsed_ns()):
             self._routes.remove(name)
             _LOG.warning("broker %s was not heard for %g s: it leaves the routes", name, self._limits.lease_ms / 1000)
             self._save(name)
@@ -146,32 +146,32 @@ class NameServer:
         facts = BrokerFacts.FromString(header)
         name = facts.name
         known = self._brokers.get(name)
-        if known is None or known.said != header or not self._liveness.is_alive(name):
+        if known is None or known.serialized != header or not self._liveness.is_alive(name):
             facts.DiscardUnknownFields()
             queues = check_facts(facts, self._limits, self._routes.topics)
             if known is not None and self._liveness.is_alive(name):
                 _check_same_or_later(facts, known.facts)
-            self._make_room(facts, known)
+            self._ensure_capacity(facts, known)
             if known is None or known.facts.started_at != facts.started_at:
                 _LOG.info("broker %s is at %s:%d", name, facts.host, facts.port)
             self._placements += len(facts.topics) - (known.topics if known is not None else 0)
-            self._brokers[name] = _Known(facts)
+            self._brokers[name] = _RegisteredBroker(facts)
             self._routes.place(facts, queues)
-            self._liveness.registered(name, self._clock.elapsed_ns())
+            self._liveness.register(name, self._clock.elapsed_ns())
             self._save(name)
         else:
-            self._liveness.heard(name, self._clock.elapsed_ns())
-        return self._welcome
+            self._liveness.record_heartbeat(name, self._clock.elapsed_ns())
+        return self._accepted
 
     def _heartbeat(self, header: bytes) -> bytes:
         beat = Heartbeat.FromString(header)
         known = self._brokers.get(beat.name)
         if known is None or not self._liveness.is_alive(beat.name) or beat.started_at > known.facts.started_at:
-            return self._who_are_you
+            return self._unknown
         if beat.started_at < known.facts.started_at:
             raise _name_taken(known.facts)
-        self._liveness.heard(beat.name, self._clock.elapsed_ns())
-        return self._welcome
+        self._liveness.record_heartbeat(beat.name, self._clock.elapsed_ns())
+        return self._accepted
 
     def _deregister(self, header: bytes) -> bytes:
         beat = Heartbeat.FromString(header)
@@ -187,22 +187,24 @@ class NameServer:
         return self._routes.answer(check_topic(TopicRequest.FromString(header).topic))
 
     def _list_brokers(self, _header: bytes) -> bytes:
-        # All topics of all brokers: large in a large cluster, so it is made once between two looks, however many ask.
-        if self._listed is None:
+        # All topics of all brokers: large in a large cluster, so it is built once between two sweeps.
+        if self._brokers_answer is None:
             now = self._clock.elapsed_ns()
-            self._listed = b"".join(_nested(BrokersAnswer.BROKERS_FIELD_NUMBER, self._state(name, now)) for name in sorted(self._brokers))
-        return self._listed
+            self._brokers_answer = b"".join(
+                _nested(BrokersAnswer.BROKERS_FIELD_NUMBER, self._state(name, now)) for name in sorted(self._brokers)
+            )
+        return self._brokers_answer
 
     def _state(self, name: str, now: int) -> bytes:
-        """A serialized ``BrokerState``, around what the broker said."""
+        """A serialized ``BrokerState`` around the facts of the broker's registration."""
         heard_ms_ago = (now - self._liveness.heard_at(name)) // _MS
         state = BrokerState(alive=self._liveness.is_alive(name), heard_ms_ago=heard_ms_ago)
-        return _nested(BrokerState.FACTS_FIELD_NUMBER, self._brokers[name].said) + state.SerializeToString()
+        return _nested(BrokerState.FACTS_FIELD_NUMBER, self._brokers[name].serialized) + state.SerializeToString()
 
     # ---------------------------------------------------------------------------------------------------------------------------
 
-    def _make_room(self, facts: BrokerFacts, known: _Known | None) -> None:
-        """Forget those who have been silent for longest, if need be; raise where all that is known is alive."""
+    def _ensure_capacity(self, facts: BrokerFacts, known: _RegisteredBroker | None) -> None:
+        """Remove the brokers that have been silent for longest until ``facts`` fits the limits. Raise if only live ones are left."""
         limits = self._limits
         brokers = len(self._brokers) + (known is None)
         placements = self._placements + len(facts.topics) - (known.topics if known is not None else 0)
@@ -225,19 +227,19 @@ class NameServer:
 
     def _forget(self, name: str) -> None:
         self._placements -= self._brokers.pop(name).topics
-        self._liveness.forgotten(name)
+        self._liveness.remove(name)
         self._routes.remove(name)
         self._save(name)
 
     def _save(self, name: str) -> bool:
         """Bring the store up to date with a broker. What cannot be written is tried again; until then the routes are right without it."""
-        self._listed = None
+        self._brokers_answer = None
         known = self._brokers.get(name)
         try:
             if known is None:
                 self._store.remove_broker(name)
             else:
-                self._store.put_broker(StoredBroker(BrokerFacts.FromString(known.said), not self._liveness.is_alive(name)))
+                self._store.put_broker(StoredBroker(BrokerFacts.FromString(known.serialized), not self._liveness.is_alive(name)))
         except StorageError as error:
             if not self._unsaved:
                 _LOG.error("what brokers say is not saved: %s", error)

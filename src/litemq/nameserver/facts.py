@@ -15,7 +15,7 @@ __all__ = ["check_facts", "check_topic"]
 
 _SYSTEM_NAME: Final = re.compile(r"[A-Za-z0-9_.%\-]+", re.ASCII)
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%\-]{1,253}", re.ASCII)
-_NOWHERE: Final = {"0.0.0.0", "::", "0:0:0:0:0:0:0:0"}  # noqa: S104  addresses to listen on, not to reach
+_UNREACHABLE: Final = {"0.0.0.0", "::", "0:0:0:0:0:0:0:0"}  # noqa: S104  addresses to listen on, not to reach
 _MAX_SOFTWARE: Final = 64
 
 
@@ -37,7 +37,7 @@ def check_facts(facts: BrokerFacts, limits: NameServerLimits, known: AbstractSet
     who = f"broker {facts.name}"
     if not _HOST.fullmatch(facts.host):
         raise InvalidArgumentError(f"{who}: host {facts.host[:253]!r} is neither a name nor an address that clients can reach")
-    if facts.host in _NOWHERE:
+    if facts.host in _UNREACHABLE:
         raise InvalidArgumentError(f"{who}: clients cannot connect to {facts.host}; set advertised_host to the name by which they reach it")
     if not 1 <= facts.port <= 65535:
         raise InvalidArgumentError(f"{who}: port {facts.port}; ports are 1 … 65535")

@@ -14,51 +14,51 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """When each broker was last heard. The longest silent come first, so that looking costs what it finds."""
+    """When each broker was last heard. The longest silent come first, so a sweep costs no more than it finds."""
 
-    def __init__(self, lease_ns: int, look_interval_ns: int, now: int) -> None:
+    def __init__(self, lease_ns: int, sweep_interval_ns: int, now: int) -> None:
         self._lease_ns = lease_ns
-        self._late_ns = look_interval_ns + lease_ns // 2  # a look that comes later than this: the process itself stood still
-        self._looked_at = now
+        self._late_ns = sweep_interval_ns + lease_ns // 2  # after a longer gap between sweeps, the process itself stood still
+        self._swept_at = now
         self._listening_since = now
         self._alive: dict[str, int] = {}
         self._silent: dict[str, int] = {}
 
-    def registered(self, name: str, now: int) -> None:
-        """A broker said who it is."""
+    def register(self, name: str, now: int) -> None:
+        """Record that a broker registered."""
         self._silent.pop(name, None)
         self._alive.pop(name, None)
         self._alive[name] = now
 
-    def heard(self, name: str, now: int) -> bool:
-        """A broker said that it is there; ``False`` if it must register (again)."""
+    def record_heartbeat(self, name: str, now: int) -> bool:
+        """Record a heartbeat. Return ``False`` if the broker must register (again)."""
         if self._alive.pop(name, None) is None:
             return False
         self._alive[name] = now
         return True
 
-    def was_silent(self, name: str, now: int) -> None:
-        """A broker is known from before a restart, which it did not live to see."""
+    def restore_silent(self, name: str, now: int) -> None:
+        """Add a broker that was already silent before a restart."""
         self._silent[name] = now
 
-    def forgotten(self, name: str) -> None:
-        """A broker deregistered, or nobody wants to hear of it any longer."""
+    def remove(self, name: str) -> None:
+        """Remove a broker that deregistered or was evicted."""
         self._alive.pop(name, None)
         self._silent.pop(name, None)
 
-    def fell_silent(self, now: int) -> list[str]:
-        """Who was not heard for a lease, since the last look. To be asked again and again."""
-        if now - self._looked_at > self._late_ns:
+    def expire(self, now: int) -> list[str]:
+        """Mark brokers as silent that were not heard for a lease, and return their names. Call it once per sweep."""
+        if now - self._swept_at > self._late_ns:
             self._listening_since = now
-        self._looked_at = now
-        fallen: list[str] = []
+        self._swept_at = now
+        expired: list[str] = []
         for name, heard_at in self._alive.items():
             if now - max(heard_at, self._listening_since) < self._lease_ns:
                 break
-            fallen.append(name)
-        for name in fallen:
+            expired.append(name)
+        for name in expired:
             self._silent[name] = self._alive.pop(name)
-        return fallen
+        return expired
 
     def is_alive(self, name: str) -> bool:
         return name in self._alive

@@ -27,7 +27,7 @@ class Routes:
     def __init__(self) -> None:
         self._addresses: dict[str, _Address] = {}
         self._topics: dict[str, dict[str, int]] = {}  # topic -> broker -> queues
-        self._of_broker: dict[str, frozenset[str]] = {}
+        self._topics_by_broker: dict[str, frozenset[str]] = {}
         self._priorities: dict[str, frozenset[str]] = {}  # broker -> those of its topics that have priorities, if any has
         self._names: dict[str, str] = {}  # one string a topic, however many brokers say its name
         self._answers: dict[str, bytes] = {}
@@ -43,12 +43,12 @@ class Routes:
         share = self._names.setdefault
         queues = {share(topic, topic): count for topic, count in queues.items()}
         address = _Address(facts.host, facts.port, facts.default_durability)
-        before = self._of_broker.get(name, frozenset())
+        before = self._topics_by_broker.get(name, frozenset())
         moved = self._addresses.get(name) != address
         self._addresses[name] = address
         changed = self._prioritize(name, frozenset(topic.topic for topic in facts.topics if topic.has_priorities))
         for topic in before - queues.keys():
-            self._take_out(topic, name)
+            self._remove_route(topic, name)
         for topic, count in queues.items():
             brokers = self._topics.get(topic)
             if brokers is None:
@@ -56,7 +56,7 @@ class Routes:
             if moved or brokers.get(name) != count or topic in changed:
                 brokers[name] = count
                 self._answers.pop(topic, None)
-        self._of_broker[name] = frozenset(queues)
+        self._topics_by_broker[name] = frozenset(queues)
 
     def _prioritize(self, name: str, topics: frozenset[str]) -> frozenset[str]:
         """Remember which topics of a broker have priorities; returns those of which that was not known."""
@@ -68,11 +68,11 @@ class Routes:
     def remove(self, name: str) -> None:
         """A broker is gone; if it was not there, nothing happens."""
         self._priorities.pop(name, None)
-        for topic in self._of_broker.pop(name, ()):
-            self._take_out(topic, name)
+        for topic in self._topics_by_broker.pop(name, ()):
+            self._remove_route(topic, name)
         self._addresses.pop(name, None)
 
-    def _take_out(self, topic: str, name: str) -> None:
+    def _remove_route(self, topic: str, name: str) -> None:
         brokers = self._topics[topic]
         del brokers[name]
         self._answers.pop(topic, None)

@@ -1,4 +1,4 @@
-"""A NameServer's process, from top to bottom: open the store, listen, look for the silent, stop."""
+"""A NameServer's process, from top to bottom: open the store, listen, sweep, stop."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], N
         try:
             host, port = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:
-                looking = background.create_task(_look_for_the_silent(names, config.route_update_interval_ms / 1000))
+                sweeping = background.create_task(_sweep_periodically(names, config.route_update_interval_ms / 1000))
                 ready(host, port)
                 await stop.wait()
-                looking.cancel()
+                sweeping.cancel()
         finally:
             await server.close()
 
 
-async def _look_for_the_silent(names: NameServer, interval: float) -> None:
+async def _sweep_periodically(names: NameServer, interval: float) -> None:
     while True:
         await asyncio.sleep(interval)
-        names.look()
+        names.sweep()

@@ -24,7 +24,7 @@ class NameServerConfig:
     # How often a broker says that it is there, and after how much silence it leaves the routes.
     heartbeat_interval_ms: int = 1_000
     heartbeat_timeout_ms: int = 5_000
-    # How often routes are looked over for brokers that fell silent.
+    # The interval at which silent brokers are removed from the routes.
     route_update_interval_ms: int = 500
 
     shutdown_timeout_ms: int = 30_000
@@ -55,5 +55,5 @@ class NameServerConfig:
     def limits(self) -> NameServerLimits:
         """The same for the services."""
         return NameServerLimits(
-            heartbeat_ms=self.heartbeat_interval_ms, lease_ms=self.heartbeat_timeout_ms, look_interval_ms=self.route_update_interval_ms
+            heartbeat_ms=self.heartbeat_interval_ms, lease_ms=self.heartbeat_timeout_ms, sweep_interval_ms=self.route_update_interval_ms
         )

@@ -136,7 +136,7 @@ def test_a_nameserver_that_stood_still_blames_nobody() -> None:
     names.register(broker_facts("a", orders=1))
     names.pass_time(1)
     names.clock.advance(100)
-    names.server.look()
+    names.server.sweep()
     assert names.route("orders") == {"a": 1}
     names.pass_time(4.9)
     assert names.heartbeat("a")

@@ -2,57 +2,57 @@
 
 from litemq.nameserver.liveness import Liveness
 
-LEASE, LOOK = 5_000, 500
+LEASE, SWEEP_INTERVAL = 5_000, 500
 
 
 def test_silence_for_a_lease_ends_a_life_and_registering_begins_another() -> None:
-    liveness = Liveness(LEASE, LOOK, 0)
-    assert not liveness.heard("a", 0)
-    liveness.registered("a", 0)
-    liveness.registered("b", 10)
+    liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
+    assert not liveness.record_heartbeat("a", 0)
+    liveness.register("a", 0)
+    liveness.register("b", 10)
     for now in range(500, 4_999, 500):
-        assert liveness.fell_silent(now) == []
-        assert liveness.heard("b", now)
-    assert liveness.fell_silent(4_999) == []
-    assert liveness.fell_silent(5_000) == ["a"]
-    assert liveness.fell_silent(5_001) == []
+        assert liveness.expire(now) == []
+        assert liveness.record_heartbeat("b", now)
+    assert liveness.expire(4_999) == []
+    assert liveness.expire(5_000) == ["a"]
+    assert liveness.expire(5_001) == []
     assert (liveness.is_alive("a"), liveness.is_alive("b"), liveness.alive) == (False, True, 1)
     assert liveness.silent() == ["a"]
     assert (liveness.heard_at("a"), liveness.heard_at("b")) == (0, 4_500)
-    assert not liveness.heard("a", 5_100)
-    liveness.registered("a", 5_200)
+    assert not liveness.record_heartbeat("a", 5_100)
+    liveness.register("a", 5_200)
     assert liveness.is_alive("a")
     assert liveness.silent() == []
 
 
 def test_those_who_are_forgotten_are_neither() -> None:
-    liveness = Liveness(LEASE, LOOK, 0)
-    liveness.registered("a", 0)
-    liveness.was_silent("b", 0)
-    liveness.forgotten("a")
-    liveness.forgotten("b")
-    liveness.forgotten("c")
+    liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
+    liveness.register("a", 0)
+    liveness.restore_silent("b", 0)
+    liveness.remove("a")
+    liveness.remove("b")
+    liveness.remove("c")
     assert liveness.alive == 0
     assert liveness.silent() == []
-    assert liveness.fell_silent(3_000) == []
+    assert liveness.expire(3_000) == []
 
 
 def test_the_time_in_which_nobody_listened_does_not_count() -> None:
-    liveness = Liveness(LEASE, LOOK, 0)
-    liveness.registered("a", 0)
-    liveness.registered("b", 0)
-    assert liveness.fell_silent(500) == []
-    assert liveness.fell_silent(60_000) == []  # the process stood still for a minute
-    assert liveness.heard("b", 60_100)
+    liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
+    liveness.register("a", 0)
+    liveness.register("b", 0)
+    assert liveness.expire(500) == []
+    assert liveness.expire(60_000) == []  # the process stood still for a minute
+    assert liveness.record_heartbeat("b", 60_100)
     for now in range(60_500, 65_000, 500):
-        assert liveness.fell_silent(now) == []
-    assert liveness.fell_silent(65_000) == ["a"]
-    assert liveness.fell_silent(65_100) == ["b"]
+        assert liveness.expire(now) == []
+    assert liveness.expire(65_000) == ["a"]
+    assert liveness.expire(65_100) == ["b"]
 
 
-def test_a_look_that_is_a_little_late_is_no_excuse() -> None:
-    liveness = Liveness(LEASE, LOOK, 0)
-    liveness.registered("a", 0)
+def test_a_sweep_that_is_a_little_late_does_not_extend_leases() -> None:
+    liveness = Liveness(LEASE, SWEEP_INTERVAL, 0)
+    liveness.register("a", 0)
     for now in (2_900, 5_800):
-        fallen = liveness.fell_silent(now)
-    assert fallen == ["a"]
+        expired = liveness.expire(now)
+    assert expired == ["a"]

@@ -11,7 +11,7 @@ from support.names import Names, broker_facts
 NAMES = st.sampled_from(["a", "b", "c"])
 TOPICS = ("orders", "logs", "mails")
 QUEUES = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 4))
-LEASE, LOOK = 5.0, 0.5
+LEASE, SWEEP_INTERVAL = 5.0, 0.5
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Broker:
 class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.names = Names(heartbeat_ms=1000, lease_ms=int(LEASE * 1000), look_interval_ms=int(LOOK * 1000))
+        self.names = Names(heartbeat_ms=1000, lease_ms=int(LEASE * 1000), sweep_interval_ms=int(SWEEP_INTERVAL * 1000))
         self.model: dict[str, Broker] = {}
         self.now = 0.0
 
@@ -61,11 +61,11 @@ class Lives(RuleBasedStateMachine):
         if name in self.model and self.model[name].started_at == started_at:
             del self.model[name]
 
-    @rule(looks=st.integers(1, 12))
-    def time_passes(self, looks: int) -> None:
-        for _ in range(looks):
-            self.now += LOOK
-            self.names.pass_time(LOOK)
+    @rule(sweeps=st.integers(1, 12))
+    def time_passes(self, sweeps: int) -> None:
+        for _ in range(sweeps):
+            self.now += SWEEP_INTERVAL
+            self.names.pass_time(SWEEP_INTERVAL)
             for broker in self.model.values():
                 broker.alive = broker.alive and self.now - broker.heard_at < LEASE
 
@@ -79,7 +79,7 @@ class Lives(RuleBasedStateMachine):
     @rule(seconds=st.floats(10, 100))
     def the_nameserver_stands_still(self, seconds: float) -> None:
         self.names.clock.advance(seconds)
-        self.names.server.look()
+        self.names.server.sweep()
         for broker in self.model.values():
             broker.heard_at = self.now
 

@@ -55,7 +55,7 @@ async def _leases_pass(names: Names, broker: str) -> None:
     """Three leases pass by the NameServer's clock; a broker's next heartbeat is waited for each time that half of one is over."""
 
     def is_heard() -> bool:
-        names.server.look()  # the list of brokers is made once between two looks
+        names.server.sweep()  # the list of brokers is made once between two sweeps
         return names.brokers()[broker].heard_ms_ago == 0
 
     for _ in range(6):
