@@ -90,7 +90,7 @@ def cuttable() -> Iterator[None]:
         patch.object(nameserver, "FrameServer", CuttableServer),
         patch.object(broker, "BrokerLimits", PATIENT_LIMITS),
         patch.object(broker, "Registration", PatientRegistration),
-        patch.object(registration, "_ANNOUNCED_WITHIN", PATIENCE_S),
+        patch.object(registration, "_ANNOUNCE_TIMEOUT_S", PATIENCE_S),
     ):
         yield
 

@@ -25,12 +25,12 @@ from litemq.storage.disk_store import DiskStore
 
 __all__ = ["run_broker"]
 
-_REGISTERED_WITHIN_S: Final = 0.5
+_REGISTER_TIMEOUT_S: Final = 0.5
 _LOG = logging.getLogger(__name__)
 
 
 async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set; ``ready`` is told the address once requests are taken."""
+    """Serve until ``stop`` is set. Call ``ready`` with the address once the broker accepts requests."""
     loop = asyncio.get_running_loop()
     clock = BrokerTime(SystemClock())
     _tune_interpreter()
@@ -103,8 +103,8 @@ def _tune_interpreter() -> None:
 
 
 async def _wait_registered(registration: Registration, stop: asyncio.Event) -> None:
-    """Whoever is told that the broker is ready finds it, unless the NameServer is down: then the broker comes first."""
+    """Wait for the first registration, so that clients find a broker that is ready; not for long, if every NameServer is down."""
     waiting = [asyncio.create_task(registration.wait_registered()), asyncio.create_task(stop.wait())]
-    await asyncio.wait(waiting, timeout=_REGISTERED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(waiting, timeout=_REGISTER_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
     for task in waiting:
         task.cancel()

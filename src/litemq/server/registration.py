@@ -1,7 +1,7 @@
-"""A broker's word to the NameServers: where it is, what it has, and every second that it is still there.
+"""The registration of a broker with its NameServers: its address and topics, then a heartbeat every second.
 
-Each NameServer is told by itself, over a connection of its own. One that is down is tried again and again, logged once, and never a
-reason for the broker to stop: clients go on with the routes they have.
+Each NameServer has its own connection. The broker retries one that is down, logs the failure once and never stops because of it: clients
+keep the routes they have.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ __all__ = ["Registration"]
 
 _LOG = logging.getLogger(__name__)
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
-_TIMEOUT: Final = 5.0
-_GOODBYE_TIMEOUT: Final = 0.5
-_ANNOUNCED_WITHIN: Final = 1.0
-_APART: Final = 0.05  # a thousand topics created in a row are not told one by one
-_HEARTBEAT_MS: Final = range(50, 60_001)  # what is believed of a NameServer
+_INITIAL_PAUSE_S: Final = 0.05
+_MAX_PAUSE_S: Final = 1.0
+_TIMEOUT_S: Final = 5.0
+_DEREGISTER_TIMEOUT_S: Final = 0.5
+_ANNOUNCE_TIMEOUT_S: Final = 1.0
+_MIN_INTERVAL_S: Final = 0.05  # between two registrations: a thousand topics created in a row are few requests
+_HEARTBEAT_MS: Final = range(50, 60_001)  # accepted from a NameServer
 _DEFAULT_HEARTBEAT_MS: Final = 1_000
 
 
 class Registration:
-    """Keeps a broker registered while it runs. ``facts`` is asked for what is true now, each time that everything is told."""
+    """Keeps a broker registered while it runs. Each registration calls ``facts`` for the current facts."""
 
     def __init__(self, nameservers: Iterable[tuple[str, int]], facts: Callable[[], BrokerFacts]) -> None:
-        self._links = [_Link(host, port, facts) for host, port in nameservers]
-        if not self._links:
+        self._nameservers = [_NameServerRegistration(host, port, facts) for host, port in nameservers]
+        if not self._nameservers:
             raise InvalidArgumentError("a broker without a NameServer is found by nobody: name at least one")
         self._closing = asyncio.Event()
 
     async def run(self) -> None:
-        """In the background, until ``close``: then goodbye is said to those who can be reached within half a second."""
+        """Run until ``close``, then deregister from every NameServer that answers within half a second."""
         async with asyncio.TaskGroup() as background:
-            links = [background.create_task(link.run()) for link in self._links]
+            runs = [background.create_task(nameserver.run()) for nameserver in self._nameservers]
             await self._closing.wait()
-            for link in self._links:
-                link.close()
-            _, stuck = await asyncio.wait(links, timeout=_GOODBYE_TIMEOUT)
+            for nameserver in self._nameservers:
+                nameserver.close()
+            _, stuck = await asyncio.wait(runs, timeout=_DEREGISTER_TIMEOUT_S)
             for task in stuck:
                 task.cancel()
 
@@ -57,28 +57,28 @@ class Registration:
         self._closing.set()
 
     def changed(self) -> None:
-        """The facts are others now, a topic was created for example: they are told at once."""
-        for link in self._links:
-            link.changed()
+        """Register again at once: the facts have changed, for example because a topic was created."""
+        for nameserver in self._nameservers:
+            nameserver.changed()
 
     async def announce(self) -> None:
-        """The same, and wait until those NameServers know that can be reached: a second at most."""
+        """Register again, and wait up to a second until the NameServers that can be reached have acknowledged."""
         self.changed()
-        reachable = [link for link in self._links if link.registered.is_set()]
+        reachable = [nameserver for nameserver in self._nameservers if nameserver.registered.is_set()]
         if reachable:
-            telling = [asyncio.create_task(link.told.wait()) for link in reachable]
-            _, late = await asyncio.wait(telling, timeout=_ANNOUNCED_WITHIN)
+            waiting = [asyncio.create_task(nameserver.up_to_date.wait()) for nameserver in reachable]
+            _, late = await asyncio.wait(waiting, timeout=_ANNOUNCE_TIMEOUT_S)
             for task in late:
                 task.cancel()
 
     @property
     def registered(self) -> int:
         """How many NameServers know this broker."""
-        return sum(link.registered.is_set() for link in self._links)
+        return sum(nameserver.registered.is_set() for nameserver in self._nameservers)
 
     async def wait_registered(self) -> None:
         """Until one NameServer knows this broker."""
-        waiting = [asyncio.create_task(link.registered.wait()) for link in self._links]
+        waiting = [asyncio.create_task(nameserver.registered.wait()) for nameserver in self._nameservers]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -86,26 +86,26 @@ class Registration:
                 task.cancel()
 
 
-class _Link:
-    """One NameServer, and what it was told."""
+class _NameServerRegistration:
+    """The registration with one NameServer, over its own connection."""
 
     def __init__(self, host: str, port: int, facts: Callable[[], BrokerFacts]) -> None:
         self._host = host
         self._port = port
         self._facts = facts
         self._name = ""
-        self._beat = b""
+        self._heartbeat = b""
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
-        self._stale = True  # what the NameServer knows is not what is true
-        self._complaint = ""
-        self._heartbeat = _DEFAULT_HEARTBEAT_MS / 1000
+        self._stale = True  # the NameServer does not have the current facts
+        self._last_failure = ""
+        self._heartbeat_interval = _DEFAULT_HEARTBEAT_MS / 1000
         self.registered = asyncio.Event()
-        self.told = asyncio.Event()  # what is true
+        self.up_to_date = asyncio.Event()  # the NameServer has acknowledged the current facts
 
     def changed(self) -> None:
         self._stale = True
-        self.told.clear()
+        self.up_to_date.clear()
         self._wake.set()
 
     def close(self) -> None:
@@ -113,52 +113,52 @@ class _Link:
         self._wake.set()
 
     async def run(self) -> None:
-        pause = _FIRST_PAUSE
+        pause = _INITIAL_PAUSE_S
         while not self._closing.is_set():
             peer: Peer | None = None
             try:
-                peer = await Peer.connect(self._host, self._port, client_id=self._who(), timeout=_TIMEOUT, lost=self._lost)
+                peer = await Peer.connect(self._host, self._port, client_id=self._broker_name(), timeout=_TIMEOUT_S, lost=self._lost)
                 self._stale = True
                 while not self._closing.is_set():
-                    await self._tell(peer)
-                    pause = _FIRST_PAUSE
-                    await self._sleep(self._heartbeat)
-                await peer.request(Opcode.DEREGISTER_BROKER, self._beat, timeout=_GOODBYE_TIMEOUT)
+                    await self._report(peer)
+                    pause = _INITIAL_PAUSE_S
+                    await self._sleep(self._heartbeat_interval)
+                await peer.request(Opcode.DEREGISTER_BROKER, self._heartbeat, timeout=_DEREGISTER_TIMEOUT_S)
             except (LiteMQError, DecodeError) as error:  # whatever stands at the address, the broker goes on
-                self._complain(error)
+                self._log_failure(error)
                 if not self._closing.is_set():
                     self._wake.clear()  # that the connection was lost is known by now, and is no reason to hurry
                 await self._sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE_S)
             finally:
                 self.registered.clear()
                 if peer is not None:
                     peer.close()
 
-    async def _tell(self, peer: Peer) -> None:
-        """Everything if it is new to the NameServer, otherwise that this broker is there."""
+    async def _report(self, peer: Peer) -> None:
+        """Send a heartbeat, or register if the NameServer does not have the current facts."""
         if not self._stale:
-            await self._ask(peer, Opcode.HEARTBEAT, self._beat)
+            await self._request(peer, Opcode.HEARTBEAT, self._heartbeat)
         if self._stale:
-            self._stale = False  # what changes from here on is told the next time
+            self._stale = False  # changes from here on are for the next registration
             facts = self._facts()
-            self._beat = Heartbeat(name=facts.name, started_at=facts.started_at).SerializeToString()
-            await self._ask(peer, Opcode.REGISTER_BROKER, facts.SerializeToString())
+            self._heartbeat = Heartbeat(name=facts.name, started_at=facts.started_at).SerializeToString()
+            await self._request(peer, Opcode.REGISTER_BROKER, facts.SerializeToString())
             if not self.registered.is_set():
                 _LOG.info("registered with the NameServer at %s", peer.address)
             self.registered.set()
             if not self._stale:
-                self.told.set()
-            self._complaint = ""
-            await asyncio.sleep(_APART)
+                self.up_to_date.set()
+            self._last_failure = ""
+            await asyncio.sleep(_MIN_INTERVAL_S)
 
-    async def _ask(self, peer: Peer, opcode: int, header: bytes) -> None:
-        answer = await peer.request(opcode, header, timeout=_TIMEOUT)
-        told = Registered.FromString(answer.header)
-        self._heartbeat = (told.heartbeat_ms if told.heartbeat_ms in _HEARTBEAT_MS else _DEFAULT_HEARTBEAT_MS) / 1000
-        self._stale = self._stale or not told.known
+    async def _request(self, peer: Peer, opcode: int, header: bytes) -> None:
+        answer = await peer.request(opcode, header, timeout=_TIMEOUT_S)
+        registered = Registered.FromString(answer.header)
+        self._heartbeat_interval = (registered.heartbeat_ms if registered.heartbeat_ms in _HEARTBEAT_MS else _DEFAULT_HEARTBEAT_MS) / 1000
+        self._stale = self._stale or not registered.known
 
-    def _who(self) -> str:
+    def _broker_name(self) -> str:
         self._name = self._name or self._facts().name
         return self._name
 
@@ -172,9 +172,9 @@ class _Link:
     def _lost(self, _reason: LiteMQError) -> None:
         self._wake.set()  # the next heartbeat finds out, at once
 
-    def _complain(self, error: Exception) -> None:
-        """Log what is wrong once, not once a second."""
-        complaint = f"{type(error).__name__}: {error}"
-        if complaint != self._complaint and not self._closing.is_set():
+    def _log_failure(self, error: Exception) -> None:
+        """Log a failure once, not once a second."""
+        failure = f"{type(error).__name__}: {error}"
+        if failure != self._last_failure and not self._closing.is_set():
             _LOG.warning("not registered with the NameServer at %s:%d, trying again: %s", self._host, self._port, error)
-        self._complaint = complaint
+        self._last_failure = failure

@@ -9,5 +9,5 @@ from support.waiting import HANG_S
 @pytest.fixture(autouse=True)
 def _patient_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A NameServer that answers is waited for, however busy the machine is: to one that is late, a broker would say no goodbye."""
-    monkeypatch.setattr(registration, "_TIMEOUT", 10 * HANG_S)
-    monkeypatch.setattr(registration, "_GOODBYE_TIMEOUT", HANG_S)
+    monkeypatch.setattr(registration, "_TIMEOUT_S", 10 * HANG_S)
+    monkeypatch.setattr(registration, "_DEREGISTER_TIMEOUT_S", HANG_S)

@@ -25,7 +25,7 @@ from support.processes import free_port
 from support.waiting import HANG_S, eventually
 
 HOST = "127.0.0.1"
-GOODBYE_TIMEOUT = registration_module._GOODBYE_TIMEOUT  # as it is outside of these tests, which are patient
+DEREGISTER_TIMEOUT_S = registration_module._DEREGISTER_TIMEOUT_S  # as it is outside of these tests, which are patient
 
 
 class Broker:
@@ -243,7 +243,7 @@ def test_of_two_brokers_with_one_name_the_first_keeps_it_and_the_other_says_why(
 
 
 def test_whatever_stands_at_the_address_the_broker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration_module, "_GOODBYE_TIMEOUT", GOODBYE_TIMEOUT)
+    monkeypatch.setattr(registration_module, "_DEREGISTER_TIMEOUT_S", DEREGISTER_TIMEOUT_S)
 
     def nonsense(session: Session, frames: list[Frame]) -> None:
         for frame in frames:
