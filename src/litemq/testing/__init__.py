@@ -1,4 +1,4 @@
-"""For tests of programs that use LiteMQ: an engine in this process, a clock that moves when told to, fixtures for pytest."""
+"""Support for tests of programs that use LiteMQ: an engine in this process, a clock that tests move, fixtures for pytest."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 __all__ = ["FakeClock", "MemoryBroker"]
 
 # Imported when they are first used: pytest loads the plugin, and so this module, also for tests that use none of it.
-_PLACES = {"FakeClock": "litemq.clock", "MemoryBroker": "litemq.testing.memory_broker"}
+_MODULES = {"FakeClock": "litemq.clock", "MemoryBroker": "litemq.testing.memory_broker"}
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(place), name)
+    return getattr(import_module(module), name)

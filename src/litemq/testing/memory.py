@@ -22,14 +22,14 @@ from litemq.nameserver.cluster_store.embedded import EmbeddedStore
 from litemq.nameserver.core import NameServer
 from litemq.proto.wire_pb2 import BrokerFacts, Opcode, TopicQueues
 from litemq.storage.memory_store import MemoryStore
-from litemq.testing.bridge import ServiceElsewhere
+from litemq.testing.bridge import RemoteService
 from litemq.testing.local_channel import LocalChannel, Service
 from litemq.types import Durability
 
 __all__ = ["MemoryCluster", "MemoryEngine", "offer", "open_engine", "withdraw"]
 
-_NAMES = ("names", 1)
-_BROKER = ("broker", 2)
+_NAMESERVER_ADDRESS = ("names", 1)
+_BROKER_ADDRESS = ("broker", 2)
 
 
 class MemoryCluster:
@@ -39,7 +39,7 @@ class MemoryCluster:
         clock = self.clock = clock or SystemClock()
         self.loop = asyncio.get_running_loop()
         self._cluster_store = EmbeddedStore()
-        self._names = NameServer(self._cluster_store, clock=FakeClock())  # no heart has to beat here: for it no time passes
+        self._nameserver = NameServer(self._cluster_store, clock=FakeClock())  # its clock stands still: no heartbeat is needed
         self._store = MemoryStore(clock)
         self.broker = Broker(
             self._store,
@@ -47,9 +47,9 @@ class MemoryCluster:
             limits or BrokerLimits(auto_create_topics=True),
             announcer=self,
             identity=BrokerIdentity("memory"),
-            session_clock=SystemClock(),  # the hearts of members do beat
+            session_clock=SystemClock(),  # members of groups do send heartbeats
         )
-        self._registering = LocalChannel("names", "broker", self._names)
+        self._registration = LocalChannel("names", "broker", self._nameserver)
         self._channels: dict[LocalChannel, asyncio.AbstractEventLoop] = {}
         self._closed = False
         self._register().add_done_callback(lambda answer: answer.exception())  # before anybody's first request
@@ -61,9 +61,9 @@ class MemoryCluster:
     def _register(self) -> asyncio.Future[Answer]:
         topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in self.broker.topics]
         facts = BrokerFacts(
-            name="memory", host=_BROKER[0], port=_BROKER[1], started_at=1, default_durability=Durability.DISK, topics=topics
+            name="memory", host=_BROKER_ADDRESS[0], port=_BROKER_ADDRESS[1], started_at=1, default_durability=Durability.DISK, topics=topics
         )
-        return self._registering.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
+        return self._registration.ask(Opcode.REGISTER_BROKER, facts.SerializeToString())
 
     async def connect(
         self,
@@ -77,10 +77,10 @@ class MemoryCluster:
         """A channel to the NameServer or the broker, from the loop that is running."""
         if self._closed:
             raise ConnectionLostError("the cluster in memory is closed")
-        service: Service = self._names if (host, port) == _NAMES else self.broker
+        service: Service = self._nameserver if (host, port) == _NAMESERVER_ADDRESS else self.broker
         here = asyncio.get_running_loop()
         if here is not self.loop:
-            service = ServiceElsewhere(service, self.loop)
+            service = RemoteService(service, self.loop)
         channel = LocalChannel(f"{host}:{port}", client_id, service, lost)
         self._channels[channel] = here
         return channel
@@ -100,13 +100,13 @@ class MemoryCluster:
         self._closed = True
         self.broker.close()
         self.drop_connections()
-        self._registering.close()
+        self._registration.close()
         self._store.close()
         self._cluster_store.close()
 
 
-class _Shared:
-    """A cluster under a URL, and by how many clients it is used."""
+class _SharedCluster:
+    """A cluster under a URL, with the number of clients that use it."""
 
     def __init__(self, cluster: MemoryCluster, *, offered: bool) -> None:
         self.cluster = cluster
@@ -114,14 +114,14 @@ class _Shared:
         self.users = 0
 
 
-_shared: dict[str, _Shared] = {}
+_shared: dict[str, _SharedCluster] = {}
 _lock = threading.Lock()
 
 
 def offer(url: str, cluster: MemoryCluster) -> None:
     """Let clients on any event loop use a cluster, until it is withdrawn."""
     with _lock:
-        _shared[url] = _Shared(cluster, offered=True)
+        _shared[url] = _SharedCluster(cluster, offered=True)
 
 
 def withdraw(url: str) -> None:
@@ -150,14 +150,14 @@ class MemoryEngine(ClusterEngine):
                 raise ConnectionLostError(f"{self._url} is closed")
             return await self._cluster.connect(host, port, client_id=client_id, timeout=timeout, lost=lost)
 
-        super().__init__([_NAMES], config, connect)
+        super().__init__([_NAMESERVER_ADDRESS], config, connect)
 
     async def open(self) -> None:
         here = asyncio.get_running_loop()
         with _lock:
             shared = _shared.get(self._url)
             if shared is None or (shared.cluster.loop.is_closed() and not shared.offered):  # its users went without closing
-                shared = _shared[self._url] = _Shared(MemoryCluster(), offered=False)
+                shared = _shared[self._url] = _SharedCluster(MemoryCluster(), offered=False)
             if shared.cluster.loop is not here and not shared.offered:
                 raise UnsupportedFeatureError(
                     f"{self._url} is in use on another event loop, and lives there: close its clients first, use another name, memory://…, "

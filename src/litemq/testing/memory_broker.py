@@ -21,7 +21,7 @@ __all__ = ["MemoryBroker"]
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS: Final = 30
+_TIMEOUT_S: Final = 30
 _numbers = count(1)
 
 
@@ -42,7 +42,7 @@ class MemoryBroker:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"litemq {self.url}", daemon=True)
             self._thread.start()
-            self._cluster = self._there(self._open())
+            self._cluster = self._run_on_loop(self._open())
         return self
 
     async def _open(self) -> MemoryCluster:
@@ -55,10 +55,10 @@ class MemoryBroker:
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
-        self._there(self._end())
+        self._run_on_loop(self._end())
         self._loop = self._thread = self._cluster = None
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_PATIENCE_SECONDS)
+        thread.join(_TIMEOUT_S)
         loop.close()
 
     async def _end(self) -> None:
@@ -71,18 +71,18 @@ class MemoryBroker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
-    def _there(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the broker's loop, and wait for it."""
+    def _run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the broker's loop and wait for its result."""
         if self._loop is None:
             work.close()
             raise RuntimeError("the broker does not run: use it inside `with MemoryBroker() as broker:`")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_TIMEOUT_S)
 
     # What tests ask for -------------------------------------------------------------------------------------------------------
 
     def messages(self, topic: str) -> list[Message]:
         """Everything that is in a topic now, oldest first; nothing, where there is no such topic."""
-        return self._there(self._messages(topic))
+        return self._run_on_loop(self._messages(topic))
 
     async def _messages(self, topic: str) -> list[Message]:
         queues: dict[int, list[Message]] = defaultdict(list)
@@ -96,7 +96,7 @@ class MemoryBroker:
 
     def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """Create a topic, as ``litemq topic create`` does."""
-        self._there(self._create_topic(topic, queues))
+        self._run_on_loop(self._create_topic(topic, queues))
 
     async def _create_topic(self, topic: str, queues: int) -> None:
         async with AsyncClient(self.url) as mq:
@@ -104,7 +104,7 @@ class MemoryBroker:
 
     def fire_due(self) -> None:
         """Do at once what is due by the broker's clock: after a test has moved it, delayed messages are there, and leases have ended."""
-        self._there(self._fire_due())
+        self._run_on_loop(self._fire_due())
 
     async def _fire_due(self) -> None:
         if self._cluster is not None:
@@ -112,7 +112,7 @@ class MemoryBroker:
 
     def drop_connections(self) -> None:
         """End all connections, as a network would: whatever is on its way is lost with them, and clients come again by themselves."""
-        self._there(self._drop_connections())
+        self._run_on_loop(self._drop_connections())
 
     async def _drop_connections(self) -> None:
         if self._cluster is not None:
