@@ -9,7 +9,7 @@ import pytest
 import litemq
 from litemq.errors import DataLossError, NoRouteError
 from litemq.spark.brokers import QueueBounds
-from litemq.spark.fetch import BrokerLinks, QueueSpan, decode, links_to
+from litemq.spark.fetch import ClusterReader, QueueSpan, decode, thread_cluster
 from litemq.spark.schema import MESSAGE_SCHEMA
 from support.servers import Servers
 
@@ -26,68 +26,68 @@ def filled(servers: Servers) -> str:
 
 
 @pytest.fixture
-def links(filled: str) -> Iterator[BrokerLinks]:
-    links = BrokerLinks(filled, patience_s=10)
-    yield links
-    links.close()
+def reader(filled: str) -> Iterator[ClusterReader]:
+    reader = ClusterReader(filled, retry_timeout_s=10)
+    yield reader
+    reader.close()
 
 
-def bounds_of(links: BrokerLinks, topic: str) -> list[QueueBounds]:
-    return links.ranges([place for place in links.topics() if place.topic == topic])
+def bounds_of(reader: ClusterReader, topic: str) -> list[QueueBounds]:
+    return reader.queue_bounds([each for each in reader.topics() if each.topic == topic])
 
 
 def span_of(bounds: QueueBounds) -> QueueSpan:
-    return QueueSpan(bounds.broker, bounds.topic, bounds.queue_id, bounds.least, bounds.next)
+    return QueueSpan(bounds.broker, bounds.topic, bounds.queue_id, bounds.start_offset, bounds.end_offset)
 
 
-def read(links: BrokerLinks, span: QueueSpan, names: list[str], chunk_bytes: int = 4 << 20) -> pa.Table:
-    batches = [batch for records in links.fetch(span, chunk_bytes=chunk_bytes) for batch in decode(records, names, span.broker)]
+def read(reader: ClusterReader, span: QueueSpan, names: list[str], chunk_bytes: int = 4 << 20) -> pa.Table:
+    batches = [batch for records in reader.fetch(span, chunk_bytes=chunk_bytes) for batch in decode(records, names, span.broker)]
     return pa.Table.from_batches(batches, pa.schema([MESSAGE_SCHEMA.field(name) for name in names]))
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 20_000, 4 << 20])
-def test_every_record_once_and_in_order(links: BrokerLinks, chunk_bytes: int) -> None:
+def test_every_record_once_and_in_order(reader: ClusterReader, chunk_bytes: int) -> None:
     bodies = set()
-    for bounds in bounds_of(links, "fetched"):
-        rows = read(links, span_of(bounds), MESSAGE_SCHEMA.names, chunk_bytes)
+    for bounds in bounds_of(reader, "fetched"):
+        rows = read(reader, span_of(bounds), MESSAGE_SCHEMA.names, chunk_bytes)
         assert rows.schema == MESSAGE_SCHEMA
-        assert rows["queue_offset"].to_pylist() == list(range(bounds.least, bounds.next))
+        assert rows["queue_offset"].to_pylist() == list(range(bounds.start_offset, bounds.end_offset))
         assert set(rows["broker"].to_pylist()) == {"broker-a"}
         bodies |= {body[:5] for body in rows["body"].to_pylist()}
     assert bodies == {b"%05d" % i for i in range(4000)}
 
 
-def test_a_part_of_a_queue_and_some_columns(links: BrokerLinks) -> None:
-    span = span_of(bounds_of(links, "fetched")[1])._replace(begin=5, end=15)
-    assert read(links, span, ["queue_offset", "broker"]).to_pydict() == {"queue_offset": [*range(5, 15)], "broker": ["broker-a"] * 10}
-    assert read(links, span, ["broker"]).num_rows == 10
+def test_a_part_of_a_queue_and_some_columns(reader: ClusterReader) -> None:
+    span = span_of(bounds_of(reader, "fetched")[1])._replace(begin=5, end=15)
+    assert read(reader, span, ["queue_offset", "broker"]).to_pydict() == {"queue_offset": [*range(5, 15)], "broker": ["broker-a"] * 10}
+    assert read(reader, span, ["broker"]).num_rows == 10
 
 
-def test_an_empty_queue(links: BrokerLinks) -> None:
-    assert list(links.fetch(span_of(bounds_of(links, "empty")[0]))) == []
+def test_an_empty_queue(reader: ClusterReader) -> None:
+    assert list(reader.fetch(span_of(bounds_of(reader, "empty")[0]))) == []
 
 
-def test_what_is_not_there_any_more_is_told(links: BrokerLinks) -> None:
-    bounds = bounds_of(links, "fetched")[0]
+def test_messages_that_are_gone_raise(reader: ClusterReader) -> None:
+    bounds = bounds_of(reader, "fetched")[0]
     with pytest.raises(DataLossError, match="these are other queues"):
-        list(links.fetch(QueueSpan(bounds.broker, bounds.topic, 0, bounds.next + 10, bounds.next + 20)))
+        list(reader.fetch(QueueSpan(bounds.broker, bounds.topic, 0, bounds.end_offset + 10, bounds.end_offset + 20)))
 
 
-def test_topics_of_the_brokers_own_are_there_for_those_who_ask(links: BrokerLinks) -> None:
-    assert {place.topic for place in links.topics()} == {"fetched", "empty"}
-    assert "LITEMQ_SYS_CONTROL" in {place.topic for place in links.topics(include_system=True)}
+def test_topics_of_the_brokers_own_are_there_for_those_who_ask(reader: ClusterReader) -> None:
+    assert {each.topic for each in reader.topics()} == {"fetched", "empty"}
+    assert "LITEMQ_SYS_CONTROL" in {each.topic for each in reader.topics(include_system=True)}
 
 
-def test_an_offset_at_a_time(links: BrokerLinks) -> None:
-    bounds = bounds_of(links, "fetched")[0]
-    assert links.offset_at_time(bounds.broker, bounds.topic, 0, 0) == bounds.least
-    assert links.offset_at_time(bounds.broker, bounds.topic, 0, 1 << 50) == bounds.next
+def test_an_offset_at_a_time(reader: ClusterReader) -> None:
+    bounds = bounds_of(reader, "fetched")[0]
+    assert reader.offset_at_time(bounds.broker, bounds.topic, 0, 0) == bounds.start_offset
+    assert reader.offset_at_time(bounds.broker, bounds.topic, 0, 1 << 50) == bounds.end_offset
 
 
-def test_reading_goes_on_when_the_broker_comes_back(servers: Servers, links: BrokerLinks) -> None:
-    span = span_of(bounds_of(links, "fetched")[0])
+def test_reading_goes_on_when_the_broker_comes_back(servers: Servers, reader: ClusterReader) -> None:
+    span = span_of(bounds_of(reader, "fetched")[0])
     offsets: list[int] = []
-    for number, records in enumerate(links.fetch(span, chunk_bytes=100_000)):
+    for number, records in enumerate(reader.fetch(span, chunk_bytes=100_000)):
         if number == 1:
             servers.broker.kill()
             servers.broker.start()
@@ -95,31 +95,31 @@ def test_reading_goes_on_when_the_broker_comes_back(servers: Servers, links: Bro
     assert offsets == [*range(span.begin, span.end)]
 
 
-def test_somebody_who_stops_reading_leaves_nothing_behind(links: BrokerLinks) -> None:
-    span = span_of(bounds_of(links, "fetched")[0])
-    first = next(iter(links.fetch(span, chunk_bytes=10_000)))
-    again = [bytes(records) for records in links.fetch(span, chunk_bytes=10_000)]
+def test_somebody_who_stops_reading_leaves_nothing_behind(reader: ClusterReader) -> None:
+    span = span_of(bounds_of(reader, "fetched")[0])
+    first = next(iter(reader.fetch(span, chunk_bytes=10_000)))
+    again = [bytes(records) for records in reader.fetch(span, chunk_bytes=10_000)]
     assert again[0] == bytes(first)
     assert all(a != b for a, b in pairwise(again))
 
 
 def test_a_thread_has_one_link_to_a_cluster(filled: str) -> None:
-    assert links_to(filled) is links_to(filled)
+    assert thread_cluster(filled) is thread_cluster(filled)
 
 
 def test_nobody_there() -> None:
     with pytest.raises(NoRouteError, match=r"no NameServer answers at litemq://127.0.0.1:1: .* Start one with `litemq up`"):
-        BrokerLinks("litemq://127.0.0.1:1").topics()
+        ClusterReader("litemq://127.0.0.1:1").topics()
 
 
 def test_a_broker_that_stays_away_is_named(servers: Servers, filled: str) -> None:
-    links = BrokerLinks(filled, patience_s=0.2)
-    span = span_of(bounds_of(links, "fetched")[0])
+    reader = ClusterReader(filled, retry_timeout_s=0.2)
+    span = span_of(bounds_of(reader, "fetched")[0])
     servers.broker.kill()
     try:
         with pytest.raises(NoRouteError, match=r"broker 'broker-a' does not answer: .* start it again"):
-            list(links.fetch(span))
+            list(reader.fetch(span))
     finally:
         servers.broker.start()
         servers.broker.wait_ready()
-        links.close()
+        reader.close()

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 import litemq
 from litemq.client.engine.routes import queue_of_key
 from support.servers import Servers
-from support.topic_rows import rows_of
+from support.topic_rows import read_rows
 
 SCHEMA = "body binary, keys array<string>, tags array<string>, properties map<string,string>, ordering_key string, message_id string"
 
@@ -41,7 +41,7 @@ def test_every_column_arrives(spark: SparkSession, servers: Servers) -> None:
     topic = _create(servers, "columns")
     full = [(b"one", ["k1", "k2"], ["red"], {"a": "b"}, "cart 7", "id-1"), (b"two", None, None, None, None, None)]
     _write(spark.createDataFrame(full, SCHEMA), servers, topic=topic)
-    one, two = sorted(rows_of(servers.url, topic, 2).to_pylist(), key=lambda row: bytes(row["body"]))
+    one, two = sorted(read_rows(servers.url, topic, 2).to_pylist(), key=lambda row: bytes(row["body"]))
     assert (one["keys"], one["tags"], dict(one["properties"])) == (["k1", "k2"], ["red"], {"a": "b"})
     assert (one["sharding_key"], one["message_id"], one["queue_id"]) == ("cart 7", "id-1", queue_of_key("cart 7", 3))
     assert (two["keys"], two["tags"], two["properties"], two["sharding_key"]) == ([], [], [], "")
@@ -66,7 +66,7 @@ def test_rows_choose_their_topic_time_and_priority(spark: SparkSession, servers:
         "body string, topic string, deliver_at timestamp, priority int",
     )
     _write(rows, servers)
-    found = {row["body"]: row for topic in (one, two) for row in rows_of(servers.url, topic, 2).to_pylist()}
+    found = {row["body"]: row for topic in (one, two) for row in read_rows(servers.url, topic, 2).to_pylist()}
     assert sorted(found) == [b"before", b"high", b"low", b"now"]  # what is due later waits for its time
     assert found[b"low"]["queue_id"] % 8 == 0
     assert found[b"high"]["queue_id"] % 8 == 7
@@ -79,9 +79,9 @@ def test_a_repeated_job_writes_once(spark: SparkSession, servers: Servers) -> No
     rows = spark.range(1000).select(f.col("id").cast("string").alias("body")).repartition(3)
     for _ in range(2):
         _write(rows, servers, topic=topic, jobId="2026-11-15")
-    assert _numbers(rows_of(servers.url, topic, 1000)) == list(range(1000))
+    assert _numbers(read_rows(servers.url, topic, 1000)) == list(range(1000))
     _write(rows, servers, topic=topic)
-    assert _numbers(rows_of(servers.url, topic, 2000)) == sorted([*range(1000), *range(1000)])
+    assert _numbers(read_rows(servers.url, topic, 2000)) == sorted([*range(1000), *range(1000)])
 
 
 def test_a_job_that_fails_leaves_nothing(spark: SparkSession, servers: Servers) -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, servers: Servers) 
     with pytest.raises(PySparkException, match="half way"):
         _write(rows.mapInArrow(_fails_half_way, "body string"), servers, topic=topic)
     _write(spark.createDataFrame([("7",)], "body string"), servers, topic=topic)
-    assert _numbers(rows_of(servers.url, topic, 1)) == [7]
+    assert _numbers(read_rows(servers.url, topic, 1)) == [7]
 
 
 def _fails_half_way(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,7 +174,7 @@ def test_a_stream_writes_each_row_once_though_a_task_fails(stream: Stream, serve
     with pytest.raises(PySparkException, match="half way"):
         stream.run(failing=True)
     stream.run(failing=True)
-    assert _numbers(rows_of(servers.url, stream.topic, 300)) == list(range(300))
+    assert _numbers(read_rows(servers.url, stream.topic, 300)) == list(range(300))
 
 
 def test_a_batch_that_spark_repeats_is_not_written_again(stream: Stream, servers: Servers) -> None:
@@ -185,7 +185,7 @@ def test_a_batch_that_spark_repeats_is_not_written_again(stream: Stream, servers
         commit.unlink()
     stream.add(1, 50)
     stream.run()
-    assert _numbers(rows_of(servers.url, stream.topic, 150)) == list(range(150))
+    assert _numbers(read_rows(servers.url, stream.topic, 150)) == list(range(150))
 
 
 def test_a_new_checkpoint_is_a_new_query(stream: Stream, servers: Servers) -> None:
@@ -193,4 +193,4 @@ def test_a_new_checkpoint_is_a_new_query(stream: Stream, servers: Servers) -> No
     stream.run()
     shutil.rmtree(stream.checkpoint)
     stream.run()
-    assert _numbers(rows_of(servers.url, stream.topic, 20)) == sorted([*range(10)] * 2)
+    assert _numbers(read_rows(servers.url, stream.topic, 20)) == sorted([*range(10)] * 2)

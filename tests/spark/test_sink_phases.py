@@ -11,11 +11,11 @@ import pytest
 import litemq
 from litemq.errors import ConnectionLostError, LiteMQError, NoRouteError
 from litemq.proto.wire_pb2 import Attempt, DescribeSinkRequest, Opcode, SinkAnswer, Winner
-from litemq.spark.brokers import Links
+from litemq.spark.brokers import BlockingCluster
 from litemq.spark.write.commit import abort, commit, decided_plans
 from litemq.spark.write.task_writer import write_rows
 from support.processes import ServerProcess
-from support.topic_rows import rows_of
+from support.topic_rows import read_rows
 
 Shares = dict[str, list[Winner]]
 
@@ -27,7 +27,7 @@ class Cluster:
         self.url = url
         self.brokers = brokers
         self.names = sorted(brokers)
-        self.links = Links(url)
+        self.blocking = BlockingCluster(url)
 
     def create(self, topic: str, queues: int = 2) -> str:
         with litemq.Client(self.url) as mq:
@@ -35,18 +35,18 @@ class Cluster:
         return topic
 
     def write(self, topic: str, query: str, batch: int, rows: list[str], *, partition: int = 0, attempt: int = 1) -> Shares:
-        """A task's try; what its driver would be told."""
+        """One attempt of a task; returns its winners for the driver."""
         batches = [pa.record_batch({"body": pa.array(rows[at : at + 2])}) for at in range(0, len(rows), 2)]
         said = Attempt(query=query, batch=batch, partition=partition, attempt=attempt)
-        counts = write_rows(batches, topic, said, self.links)
+        counts = write_rows(batches, topic, said, self.blocking)
         return {broker: [Winner(partition=partition, attempt=attempt, count=count)] for broker, count in counts.items()}
 
     def bodies(self, topic: str, expected: int) -> list[str]:
-        return sorted(body.decode() for body in rows_of(self.url, topic, expected)["body"].to_pylist())
+        return sorted(body.decode() for body in read_rows(self.url, topic, expected)["body"].to_pylist())
 
     def undecided(self, query: str) -> int:
         request = DescribeSinkRequest(query=query).SerializeToString()
-        return sum(SinkAnswer.FromString(self.links.ask(name, Opcode.DESCRIBE_SINK, request)).undecided for name in self.names)
+        return sum(SinkAnswer.FromString(self.blocking.ask(name, Opcode.DESCRIBE_SINK, request)).undecided for name in self.names)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with made["broker-a"], made["broker-b"]:
             cluster = Cluster(f"litemq://{names.address}", made)
             yield cluster
-            cluster.links.close()
+            cluster.blocking.close()
 
 
 def _rows(count: int, what: str = "row") -> list[str]:
@@ -75,7 +75,7 @@ def test_nothing_is_seen_before_the_decision_and_everything_behind_it(cluster: C
     assert sorted(shares) == cluster.names  # chunks go over brokers first
     assert cluster.bodies(topic, 0) == []
     assert cluster.undecided("decided") == 40
-    commit(cluster.links.ask, cluster.names, "decided", 0, shares, decided=False)
+    commit(cluster.blocking.ask, cluster.names, "decided", 0, shares, decided=False)
     assert cluster.bodies(topic, 40) == _rows(40)
     assert cluster.undecided("decided") == 0
 
@@ -88,7 +88,7 @@ def test_of_two_tries_one_counts(cluster: Cluster) -> None:
     cluster.write(topic, "tries", 0, list(reversed(_rows(40))), partition=0, attempt=3)
     for broker, more in cluster.write(topic, "tries", 0, _rows(10, "other"), partition=1, attempt=1).items():
         winners.setdefault(broker, []).extend(more)
-    commit(cluster.links.ask, cluster.names, "tries", 0, winners, decided=False)
+    commit(cluster.blocking.ask, cluster.names, "tries", 0, winners, decided=False)
     assert cluster.bodies(topic, 50) == sorted(_rows(40) + _rows(10, "other"))
     assert cluster.undecided("tries") == 0
 
@@ -96,37 +96,37 @@ def test_of_two_tries_one_counts(cluster: Cluster) -> None:
 def test_a_driver_that_dies_between_two_brokers(cluster: Cluster) -> None:
     topic = cluster.create("between")
     first = cluster.write(topic, "between", 7, _rows(40), attempt=1)
-    told: list[str] = []
+    committed: list[str] = []
 
     def dies(broker: str, opcode: int, header: bytes) -> bytes:
-        if opcode == Opcode.COMMIT_SINK and told:
+        if opcode == Opcode.COMMIT_SINK and committed:
             raise ConnectionLostError("the driver is no more")
-        told.append(broker)
-        return cluster.links.ask(broker, opcode, header)
+        committed.append(broker)
+        return cluster.blocking.ask(broker, opcode, header)
 
     with pytest.raises(ConnectionLostError):
         commit(dies, cluster.names, "between", 7, first, decided=False)
-    assert told == ["broker-a"]
+    assert committed == ["broker-a"]
     # A task that had begun before writes on where the batch is not decided yet, and other rows there than its predecessor.
     with pytest.raises(LiteMQError, match="decided"):
         cluster.write(topic, "between", 7, list(reversed(_rows(40))), attempt=2)
     # Its successor sees that it is decided, and finishes what the first driver began.
-    plans = decided_plans(cluster.links.ask, cluster.names, "between", 7)
+    plans = decided_plans(cluster.blocking.ask, cluster.names, "between", 7)
     assert plans is not None
-    commit(cluster.links.ask, cluster.names, "between", 7, {}, decided=True)
+    commit(cluster.blocking.ask, cluster.names, "between", 7, {}, decided=True)
     assert cluster.bodies(topic, 40) == _rows(40)
     assert cluster.undecided("between") == 0
-    commit(cluster.links.ask, cluster.names, "between", 8, cluster.write(topic, "between", 8, _rows(4, "next")), decided=False)
+    commit(cluster.blocking.ask, cluster.names, "between", 8, cluster.write(topic, "between", 8, _rows(4, "next")), decided=False)
     assert cluster.bodies(topic, 44) == sorted(_rows(40) + _rows(4, "next"))
 
 
 def test_an_aborted_batch_is_written_anew(cluster: Cluster) -> None:
     topic = cluster.create("aborted")
     cluster.write(topic, "aborted", 0, _rows(20), attempt=1)
-    abort(cluster.links.ask, cluster.names, "aborted", 0)
+    abort(cluster.blocking.ask, cluster.names, "aborted", 0)
     assert cluster.undecided("aborted") == 0
     shares = cluster.write(topic, "aborted", 0, _rows(20), attempt=2)
-    commit(cluster.links.ask, cluster.names, "aborted", 0, shares, decided=False)
+    commit(cluster.blocking.ask, cluster.names, "aborted", 0, shares, decided=False)
     assert cluster.bodies(topic, 20) == _rows(20)
 
 
@@ -142,10 +142,10 @@ def test_a_broker_that_is_killed_while_a_task_writes(cluster: Cluster) -> None:
                 cluster.brokers["broker-b"].start()
             yield pa.record_batch({"body": pa.array(rows[at : at + 4])})
 
-    counts = write_rows(batches(), topic, said, cluster.links)
+    counts = write_rows(batches(), topic, said, cluster.blocking)
     assert sum(counts.values()) == 400
     shares = {broker: [Winner(partition=0, attempt=1, count=count)] for broker, count in counts.items()}
-    commit(cluster.links.ask, cluster.names, "killed", 0, shares, decided=False)
+    commit(cluster.blocking.ask, cluster.names, "killed", 0, shares, decided=False)
     assert cluster.bodies(topic, 400) == rows
 
 

@@ -83,9 +83,9 @@ def test_batches_are_as_large_as_allowed_and_a_restart_goes_on(stream: Stream, m
     send(mq, topic, 250, 30)
     stream.run(subscribe=topic, groupId=f"g-{topic}")
     assert stream.bodies == [*range(280)]
-    told = mq.admin.describe_group(f"g-{topic}")
-    assert told is not None
-    assert sum(queue.committed for queue in told.queues) == 250, "of the last batch, the group hears when the query goes on"
+    group = mq.admin.describe_group(f"g-{topic}")
+    assert group is not None
+    assert sum(queue.committed for queue in group.queues) == 250, "of the last batch, the group hears when the query goes on"
 
 
 def test_a_running_stream_finds_new_messages_and_new_topics(stream: Stream, mq: litemq.Client, topic: str) -> None:

@@ -83,9 +83,9 @@ def test_batches_are_as_large_as_allowed_and_a_restart_goes_on(query: Query, mq:
     send(mq, topic, 250, 30)
     query.run(groupId=f"g-{topic}")
     assert query.bodies == [*range(280)]
-    told = mq.admin.describe_group(f"g-{topic}")
-    assert told is not None
-    assert sum(queue.committed for queue in told.queues) == 280
+    group = mq.admin.describe_group(f"g-{topic}")
+    assert group is not None
+    assert sum(queue.committed for queue in group.queues) == 280
 
 
 def test_a_batch_that_was_planned_is_the_same_when_it_is_read_again(query: Query, mq: litemq.Client, topic: str) -> None:

@@ -70,9 +70,9 @@ ARCHIVE_KILLS: Final = (
     Kill("before the table's commit", point=f"{_DELTA}.append@3"),
     Kill("when joined files are committed", point=f"{_DELTA}.replace!@1"),
     Kill("Java alone", kind="jvm"),
-    Kill("in a task that has joined files", point="litemq.spark.pipelines.compaction:Joining.__call__!@1"),
+    Kill("in a task that has joined files", point="litemq.spark.pipelines.compaction:GroupJoiner.__call__!@1"),
     Kill("the driver's Python alone", kind="python"),
-    Kill("when a task has written its files", point="litemq.spark.pipelines.tasks:BatchWriting.__call__!@2"),
+    Kill("when a task has written its files", point="litemq.spark.pipelines.tasks:BatchWriter.__call__!@2"),
 )
 COPY_KILLS: Final = (
     Kill("between the brokers' decision and Spark's", point="after-commit@2"),

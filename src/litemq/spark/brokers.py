@@ -1,4 +1,4 @@
-"""A cluster without an event loop: where its brokers are, what they have, and a connection to each."""
+"""A client of a cluster without an event loop: its brokers, their topics, and one connection to each broker."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from litemq.proto.wire_pb2 import (
 from litemq.spark.options import nearest
 from litemq.types import is_system_name
 
-__all__ = ["Links", "Patience", "QueueBounds", "TopicPlace", "check_topic"]
+__all__ = ["BlockingCluster", "BrokerTopic", "QueueBounds", "RetryDeadline", "check_topic"]
 
-_PATIENCE_S: Final = 30.0
-_ANSWERED_WITHIN_S: Final = 30.0
-_LONGEST_PAUSE_S: Final = 1.0
+_RETRY_TIMEOUT_S: Final = 30.0
+_ANSWER_TIMEOUT_S: Final = 30.0
+_MAX_PAUSE_S: Final = 1.0
 
 
-class TopicPlace(NamedTuple):
+class BrokerTopic(NamedTuple):
     """A topic at one broker."""
 
     broker: str
@@ -50,91 +50,91 @@ class TopicPlace(NamedTuple):
 
 
 class QueueBounds(NamedTuple):
-    """What can be read of a queue: offsets ``least … next - 1``, all of them confirmed. ``identity`` is its topic's at this broker."""
+    """The confirmed messages of a queue: offsets ``start_offset … end_offset - 1``. ``identity`` is that of its topic at this broker."""
 
     broker: str
     topic: str
     queue_id: int
-    least: int
-    next: int
+    start_offset: int
+    end_offset: int
     identity: str
 
 
-class Patience:
-    """How long a broker is waited for that does not answer, and with which pauses."""
+class RetryDeadline:
+    """How long a caller retries while a broker does not answer, with growing pauses."""
 
-    def __init__(self, seconds: float = _PATIENCE_S) -> None:
+    def __init__(self, seconds: float = _RETRY_TIMEOUT_S) -> None:
         self._until = time.monotonic() + seconds
         self._pause = 0.02
 
-    def spend(self, error: LiteMQError) -> None:
-        """Wait a moment; raises ``error`` where that was done for long enough."""
+    def wait_or_raise(self, error: LiteMQError) -> None:
+        """Pause before the next attempt, or raise ``error`` after the deadline."""
         if time.monotonic() + self._pause > self._until:
             raise error
         time.sleep(self._pause * random.uniform(0.5, 1.0))  # noqa: S311  only so that not all come at once
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+        self._pause = min(2 * self._pause, _MAX_PAUSE_S)
 
 
-class Links:
-    """The NameServers that a URL names, and the brokers that they know."""
+class BlockingCluster:
+    """The NameServers of a URL, and the brokers that are registered with them."""
 
-    def __init__(self, url: str, *, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, url: str, *, retry_timeout_s: float = _RETRY_TIMEOUT_S) -> None:
         if not url.startswith("litemq://"):
             raise InvalidArgumentError(f"url={url!r}: write it like litemq://127.0.0.1:9876, as the NameServer's address")
         self.url = url
-        self.patience_s = patience_s
-        self._name_servers = parse_addresses(url)
-        self._names: BlockingPeer | None = None
+        self.retry_timeout_s = retry_timeout_s
+        self._nameserver_addresses = parse_addresses(url)
+        self._nameserver: BlockingPeer | None = None
         self._addresses: dict[str, tuple[str, int]] = {}
         self._peers: dict[str, BlockingPeer] = {}
         self._client_id = f"spark-{os.getpid()}-{new_suffix()}"
 
-    # Who is there ---------------------------------------------------------------------------------------------------------------
+    # Brokers --------------------------------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerState]:
         """All brokers that the NameServer knows."""
-        answer = BrokersAnswer.FromString(self._ask_names(Opcode.LIST_BROKERS, b""))
+        answer = BrokersAnswer.FromString(self._ask_nameserver(Opcode.LIST_BROKERS, b""))
         self._addresses = {state.facts.name: (state.facts.host, state.facts.port) for state in answer.brokers}
         return sorted(answer.brokers, key=lambda state: state.facts.name)
 
-    def _ask_names(self, opcode: int, header: bytes) -> bytes:
+    def _ask_nameserver(self, opcode: int, header: bytes) -> bytes:
         failures = []
-        if self._names is not None:
+        if self._nameserver is not None:
             try:
-                return self._names.request(opcode, header).header
+                return self._nameserver.request(opcode, header).header
             except (ConnectionLostError, RequestTimeoutError):
-                self._names = None  # it was idle for too long, or is gone: asked anew
-        for host, port in self._name_servers:
+                self._nameserver = None  # it was idle for too long, or is gone: connect again
+        for host, port in self._nameserver_addresses:
             try:
-                self._names = BlockingPeer(host, port, client_id=self._client_id)
-                return self._names.request(opcode, header).header
+                self._nameserver = BlockingPeer(host, port, client_id=self._client_id)
+                return self._nameserver.request(opcode, header).header
             except (ConnectionLostError, RequestTimeoutError) as error:
                 failures.append(str(error))
         raise NoRouteError(f"no NameServer answers at {self.url}: {'; '.join(failures)}. Start one with `litemq up`, or mend the url")
 
-    def topics(self, include_system: bool = False) -> list[TopicPlace]:
+    def topics(self, include_system: bool = False) -> list[BrokerTopic]:
         """Every topic at every broker."""
         found = []
-        for state in self._alive():
+        for state in self._known_brokers():
             facts = state.facts
-            told: Iterable[tuple[str, int]]
+            entries: Iterable[tuple[str, int]]
             if include_system:
                 header = ListTopicsRequest(include_system=True).SerializeToString()
                 answer = TopicsAnswer.FromString(self.ask(facts.name, Opcode.LIST_TOPICS, header))
-                told = ((entry.topic, entry.queues) for entry in answer.topics)
+                entries = ((entry.topic, entry.queues) for entry in answer.topics)
             else:
-                told = ((entry.topic, entry.queues) for entry in facts.topics if not is_system_name(entry.topic))
-            found += [TopicPlace(facts.name, topic, queues) for topic, queues in told]
+                entries = ((entry.topic, entry.queues) for entry in facts.topics if not is_system_name(entry.topic))
+            found += [BrokerTopic(facts.name, topic, queues) for topic, queues in entries]
         return sorted(found)
 
-    def _alive(self) -> list[BrokerState]:
-        """The brokers, all of which answer: what a silent one has must not look as if it were not there."""
+    def _known_brokers(self) -> list[BrokerState]:
+        """All registered brokers, silent ones too: their topics must not look as if they did not exist."""
         states = self.brokers()
         if not states:
             raise NoRouteError(f"the NameServer at {self.url} knows no broker: start one with `litemq broker`, or all with `litemq up`")
         return states
 
-    # Asking a broker -------------------------------------------------------------------------------------------------------------
+    # Requests --------------------------------------------------------------------------------------------------------------------
 
     def peer(self, broker: str) -> BlockingPeer:
         """The connection to a broker."""
@@ -145,11 +145,11 @@ class Links:
             if broker not in self._addresses:
                 raise NoRouteError(f"no NameServer knows where broker {broker!r} is ({self.url})")
             host, port = self._addresses[broker]
-            peer = self._peers[broker] = BlockingPeer(host, port, client_id=self._client_id, answer_timeout=_ANSWERED_WITHIN_S)
+            peer = self._peers[broker] = BlockingPeer(host, port, client_id=self._client_id, answer_timeout=_ANSWER_TIMEOUT_S)
         return peer
 
-    def trouble(self, broker: str, error: LiteMQError, patience: Patience) -> None:
-        """A broker failed: wait before it is asked again. Raises what cannot be mended by waiting, and what has lasted too long."""
+    def handle_failure(self, broker: str, error: LiteMQError, deadline: RetryDeadline) -> None:
+        """Pause after a failed request to ``broker``. Raise ``error`` if it is not retriable, or after the deadline."""
         if not error.retriable:
             raise error
         if not isinstance(error, OverloadedError):
@@ -158,28 +158,28 @@ class Links:
             if peer is not None:
                 peer.close()
             error = NoRouteError(f"broker {broker!r} does not answer: {error}. What it has cannot be had elsewhere: start it again")
-        patience.spend(error)
+        deadline.wait_or_raise(error)
 
     def ask(self, broker: str, opcode: int, header: bytes) -> bytes:
-        """Ask what may be asked twice; a broker that does not answer is waited for."""
-        patience = Patience(self.patience_s)
+        """Send an idempotent request, and retry while the broker does not answer."""
+        deadline = RetryDeadline(self.retry_timeout_s)
         while True:
             try:
                 return self.peer(broker).request(opcode, header).header
             except LiteMQError as error:
-                self.trouble(broker, error, patience)
+                self.handle_failure(broker, error, deadline)
 
-    # What it has -----------------------------------------------------------------------------------------------------------------
+    # Offsets ---------------------------------------------------------------------------------------------------------------------
 
-    def bounds(self, topic: str, broker: str) -> list[QueueBounds]:
+    def topic_bounds(self, topic: str, broker: str) -> list[QueueBounds]:
         """The queues of a topic at one broker, by their numbers."""
         answer = TopicAnswer.FromString(self.ask(broker, Opcode.DESCRIBE_TOPIC, TopicRequest(topic=topic).SerializeToString()))
         identity = f"{answer.topic_id}@{answer.created_at}"
         return [QueueBounds(broker, topic, queue.queue_id, queue.least, queue.confirmed, identity) for queue in answer.queues]
 
-    def ranges(self, places: Iterable[TopicPlace]) -> list[QueueBounds]:
-        """The queues of these topics, and what can be read of each."""
-        return [bounds for place in places for bounds in self.bounds(place.topic, place.broker)]
+    def queue_bounds(self, topics: Iterable[BrokerTopic]) -> list[QueueBounds]:
+        """The queues of ``topics``, with the offsets that can be read of each."""
+        return [bounds for each in topics for bounds in self.topic_bounds(each.topic, each.broker)]
 
     def offset_at_time(self, broker: str, topic: str, queue_id: int, store_timestamp_ms: int) -> int:
         """The offset of a queue's first message that was stored at or after a time; the next one, where there is none."""
@@ -188,17 +188,17 @@ class Links:
 
     def close(self) -> None:
         """End all connections."""
-        for peer in [*self._peers.values(), *([self._names] if self._names else [])]:
+        for peer in [*self._peers.values(), *([self._nameserver] if self._nameserver else [])]:
             peer.close()
         self._peers.clear()
-        self._names = None
+        self._nameserver = None
 
 
-def check_topic(topic: str, places: Iterable[TopicPlace]) -> None:
-    """Raises where no broker has a topic."""
-    there = {place.topic for place in places}
-    if topic not in there:
+def check_topic(topic: str, topics: Iterable[BrokerTopic]) -> None:
+    """Raise ``TopicNotFoundError`` if no broker has ``topic``."""
+    existing = {each.topic for each in topics}
+    if topic not in existing:
         raise TopicNotFoundError(
-            f"no broker has topic {topic!r}.{nearest(topic, there)} Create it with `litemq topic create {topic}`; "
-            f"there is {', '.join(sorted(there)[:20]) or 'none yet'}"
+            f"no broker has topic {topic!r}.{nearest(topic, existing)} Create it with `litemq topic create {topic}`; "
+            f"there is {', '.join(sorted(existing)[:20]) or 'none yet'}"
         )

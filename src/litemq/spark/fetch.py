@@ -21,12 +21,12 @@ from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record import Buffer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest
-from litemq.spark.brokers import Links, Patience
+from litemq.spark.brokers import BlockingCluster, RetryDeadline
 from litemq.spark.schema import BROKER
 
-__all__ = ["BrokerLinks", "Loss", "QueueSpan", "decode", "links_to"]
+__all__ = ["ClusterReader", "Loss", "QueueSpan", "decode", "thread_cluster"]
 
-_MOST_MESSAGES: Final = 1 << 20  # in one answer; brokers have a bound of their own
+_MAX_MESSAGES: Final = 1 << 20  # in one answer; brokers have a bound of their own
 _WAIT_MS: Final = 200  # for messages that were confirmed before, from a broker that has just come back
 
 
@@ -50,49 +50,49 @@ class Loss(NamedTuple):
     why: str
 
 
-class BrokerLinks(Links):
-    """A cluster, as one thread reads from it."""
+class ClusterReader(BlockingCluster):
+    """A cluster that one thread fetches records from."""
 
     def fetch(self, span: QueueSpan, *, chunk_bytes: int = 4 << 20, losses: list[Loss] | None = None) -> Iterator[memoryview]:
         """The stored records of a span, in order, some MiB at a time.
 
-        What is gone raises ``DataLossError``; with ``losses``, it is noted there, and reading goes on behind it.
+        Raise ``DataLossError`` for messages that are gone. With ``losses``, add them there and continue after them.
         """
         at = span.begin
-        patience = Patience(self.patience_s)
-        asked: tuple[int, int] | None = None  # at which offset, and the number of the request
+        deadline = RetryDeadline(self.retry_timeout_s)
+        pending: tuple[int, int] | None = None  # offset and number of the request that is under way
         while at < span.end:
             try:
                 peer = self.peer(span.broker)
-                if asked is None:
-                    asked = at, peer.ask(Opcode.PULL, _pull(span, at, chunk_bytes))
-                answer, records = peer.answer(asked[1])
-                asked = None
-                following = at + (scan(records, limits=STORED_LIMITS).starts.size if records else 0)
-                if at < following < span.end:
-                    asked = following, peer.ask(Opcode.PULL, _pull(span, following, chunk_bytes))
+                if pending is None:
+                    pending = at, peer.ask(Opcode.PULL, _pull(span, at, chunk_bytes))
+                answer, records = peer.answer(pending[1])
+                pending = None
+                next_offset = at + (scan(records, limits=STORED_LIMITS).starts.size if records else 0)
+                if at < next_offset < span.end:
+                    pending = next_offset, peer.ask(Opcode.PULL, _pull(span, next_offset, chunk_bytes))
             except LiteMQError as error:
-                asked = None
-                at = self._recover(span, at, error, patience, losses)
+                pending = None
+                at = self._recover(span, at, error, deadline, losses)
                 continue
-            if following > at:
-                patience = Patience(self.patience_s)
+            if next_offset > at:
+                deadline = RetryDeadline(self.retry_timeout_s)
                 try:
                     yield records
                 except GeneratorExit:
-                    if asked is not None:
-                        peer.forget(asked[1])
+                    if pending is not None:
+                        peer.forget(pending[1])
                     raise
-                at = following
+                at = next_offset
                 continue
-            told = PullAnswer.FromString(answer)
-            if told.damaged:
-                at = _lost(span, at, told.next_offset, f"it is damaged: {told.damaged}", losses)
-            elif told.next_offset > at:
-                at = min(told.next_offset, span.end)
+            details = PullAnswer.FromString(answer)
+            if details.damaged:
+                at = _record_loss(span, at, details.next_offset, f"it is damaged: {details.damaged}", losses)
+            elif details.next_offset > at:
+                at = min(details.next_offset, span.end)
             else:
-                patience.spend(
-                    DataLossError(f"{span}: offset {at} was there once, and the broker no longer has it; it ends at {told.range.next}")
+                deadline.wait_or_raise(
+                    DataLossError(f"{span}: offset {at} was there once, and the broker no longer has it; it ends at {details.range.next}")
                 )
 
     def sample(self, span: QueueSpan, max_bytes: int) -> tuple[memoryview, int]:
@@ -100,17 +100,19 @@ class BrokerLinks(Links):
         records = self.peer(span.broker).request(Opcode.PULL, _pull(span, span.begin, max_bytes)).attachment
         return records, scan(records, limits=STORED_LIMITS).starts.size if records else 0
 
-    def _recover(self, span: QueueSpan, at: int, error: LiteMQError, patience: Patience, losses: list[Loss] | None) -> int:
-        """Where to go on after an error; raises where that makes no sense."""
+    def _recover(self, span: QueueSpan, at: int, error: LiteMQError, deadline: RetryDeadline, losses: list[Loss] | None) -> int:
+        """Return the offset to continue at after ``error``, or raise it."""
         if isinstance(error, OffsetExpiredError | OffsetOutOfRangeError):
-            bounds = self.bounds(span.topic, span.broker)[span.queue_id]
-            if at < bounds.least:
-                return _lost(span, at, min(bounds.least, span.end), "retention took it, or its topic was created anew", losses)
-            if at > bounds.next:
+            bounds = self.topic_bounds(span.topic, span.broker)[span.queue_id]
+            if at < bounds.start_offset:
+                return _record_loss(
+                    span, at, min(bounds.start_offset, span.end), "retention took it, or its topic was created anew", losses
+                )
+            if at > bounds.end_offset:
                 raise DataLossError(
-                    f"{span}: offset {at} was asked for, and the broker ends at {bounds.next}: these are other queues"
+                    f"{span}: offset {at} was asked for, and the broker ends at {bounds.end_offset}: these are other queues"
                 ) from error
-        self.trouble(span.broker, error, patience)
+        self.handle_failure(span.broker, error, deadline)
         return at
 
 
@@ -119,33 +121,33 @@ def _pull(span: QueueSpan, at: int, chunk_bytes: int) -> bytes:
         topic=span.topic,
         queue_id=span.queue_id,
         offset=at,
-        max_messages=min(_MOST_MESSAGES, span.end - at),
+        max_messages=min(_MAX_MESSAGES, span.end - at),
         max_bytes=chunk_bytes,
         wait_ms=_WAIT_MS,
     ).SerializeToString()
 
 
-def _lost(span: QueueSpan, at: int, following: int, why: str, losses: list[Loss] | None) -> int:
-    gone = span._replace(begin=at, end=following)
+def _record_loss(span: QueueSpan, at: int, next_offset: int, why: str, losses: list[Loss] | None) -> int:
+    lost = span._replace(begin=at, end=next_offset)
     if losses is None:
         raise DataLossError(
-            f"{gone}: offsets {at} … {following - 1} cannot be read any more, {why}. To go on without them, set failOnDataLoss to false"
+            f"{lost}: offsets {at} … {next_offset - 1} cannot be read any more, {why}. To go on without them, set failOnDataLoss to false"
         )
-    losses.append(Loss(gone, why))
-    return following
+    losses.append(Loss(lost, why))
+    return next_offset
 
 
-_of_thread = threading.local()
+_thread_local = threading.local()
 
 
-def links_to(url: str) -> BrokerLinks:
-    """The links of this thread to a cluster, which last as long as it does."""
-    known: dict[tuple[int, str], BrokerLinks] = _of_thread.__dict__.setdefault("links", {})
-    place = os.getpid(), url  # a process that was forked has connections of its own
-    links = known.get(place)
-    if links is None:
-        links = known[place] = BrokerLinks(url)
-    return links
+def thread_cluster(url: str) -> ClusterReader:
+    """The cluster at ``url`` as this thread uses it. Its connections last as long as the thread."""
+    known: dict[tuple[int, str], ClusterReader] = _thread_local.__dict__.setdefault("clusters", {})
+    key = os.getpid(), url  # a process that was forked has connections of its own
+    cluster = known.get(key)
+    if cluster is None:
+        cluster = known[key] = ClusterReader(url)
+    return cluster
 
 
 @lru_cache(maxsize=16)
@@ -157,9 +159,9 @@ def _repeated(value: str, count: int) -> pa.Array:
 
 def decode(records: Buffer, schema_names: Sequence[str], broker: str) -> Iterator[pa.RecordBatch]:
     """Stored records of a broker as rows with these columns: checked, checksums and all, and some thousand at a time."""
-    of_records = [name for name in schema_names if name != BROKER]
-    for batch in decode_batches(records, of_records or ["queue_offset"], limits=STORED_LIMITS):
-        if len(of_records) == len(schema_names):
+    record_columns = [name for name in schema_names if name != BROKER]
+    for batch in decode_batches(records, record_columns or ["queue_offset"], limits=STORED_LIMITS):
+        if len(record_columns) == len(schema_names):
             yield batch
         else:
             columns = [_repeated(broker, batch.num_rows) if name == BROKER else batch.column(name) for name in schema_names]

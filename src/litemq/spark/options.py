@@ -68,13 +68,13 @@ class OptionReader:
             raise InvalidArgumentError(f"option {name}={value!r}: choose true or false")
         return _SWITCH[value.strip().lower()]
 
-    def number(self, name: str, *, least: int = 1) -> int | None:
+    def number(self, name: str, *, minimum: int = 1) -> int | None:
         """A whole number."""
         value = self.text(name)
         if value is None:
             return None
-        if not re.fullmatch(r"-?[0-9]{1,18}", value.strip()) or int(value) < least:
-            raise InvalidArgumentError(f"option {name}={value!r}: choose a whole number from {least} on")
+        if not re.fullmatch(r"-?[0-9]{1,18}", value.strip()) or int(value) < minimum:
+            raise InvalidArgumentError(f"option {name}={value!r}: choose a whole number from {minimum} on")
         return int(value)
 
     def names(self, name: str) -> list[str] | None:

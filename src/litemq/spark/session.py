@@ -27,7 +27,7 @@ RECOMMENDED: Final[Mapping[str, str]] = {
 def new_session(name: str, settings: Mapping[str, str], *, master: str = "") -> SparkSession:
     """A session with what is recommended and what is given, or the one that there is; its tasks run this Python.
 
-    ``master`` empty: what Spark was told elsewhere, or all cores of this machine.
+    ``master`` empty: the master of Spark's own configuration, or all cores of this machine.
     """
     wanted = {"spark.app.name": name, **RECOMMENDED, **settings, **({"spark.master": master} if master else {})}
     if "PYSPARK_PYTHON" not in os.environ:

@@ -12,7 +12,7 @@ from litemq.spark.read.batch import BatchReader
 from litemq.spark.read.options import parse_read_options
 from litemq.spark.read.stream import StreamReader
 from litemq.spark.schema import MESSAGE_SCHEMA, chosen_schema
-from litemq.spark.spark_types import columns_of, spark_schema
+from litemq.spark.spark_types import column_names, spark_schema
 from litemq.spark.write.sink import WritableSource
 
 __all__ = ["LiteMQDataSource"]
@@ -30,7 +30,7 @@ class LiteMQDataSource(WritableSource):
         return spark_schema(MESSAGE_SCHEMA if columns is None else chosen_schema(columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse_read_options(self.options, "batch"), columns_of(schema))
+        return BatchReader(parse_read_options(self.options, "batch"), column_names(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
-        return StreamReader(parse_read_options(self.options, "stream"), columns_of(schema))
+        return StreamReader(parse_read_options(self.options, "stream"), column_names(schema))

@@ -10,7 +10,7 @@ from litemq.errors import InvalidArgumentError
 from litemq.spark.options import nearest
 from litemq.spark.schema import MESSAGE_SCHEMA
 
-__all__ = ["asked_columns", "columns_of", "spark_schema"]
+__all__ = ["column_names", "requested_schema", "spark_schema"]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -18,21 +18,21 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)
 
 
-def asked_columns(asked: StructType, known: pa.Schema) -> pa.Schema:
+def requested_schema(requested: StructType, known: pa.Schema) -> pa.Schema:
     """The schema that a reader asked for, as Arrow has it exactly; raises where one of its columns is not there, or is of another type."""
     types = {field.name: field.dataType for field in spark_schema(known).fields}
-    for field in asked.fields:
+    for field in requested.fields:
         if field.name not in types:
             raise InvalidArgumentError(f"no column {field.name!r}: choose from {', '.join(known.names)}.{nearest(field.name, known.names)}")
         if field.dataType != types[field.name]:
             raise InvalidArgumentError(
                 f"column {field.name!r} is {types[field.name].simpleString()}, not {field.dataType.simpleString()}: cast it behind the read"
             )
-    if not asked.fields:
+    if not requested.fields:
         raise InvalidArgumentError("no columns: name at least one; without it there would be no rows to count")
-    return to_arrow_schema(asked, timezone="UTC")
+    return to_arrow_schema(requested, timezone="UTC")
 
 
-def columns_of(schema: StructType) -> tuple[str, ...]:
+def column_names(schema: StructType) -> tuple[str, ...]:
     """The columns that a query's schema names. Raises where one is not ours, or has another type."""
-    return tuple(asked_columns(schema, MESSAGE_SCHEMA).names)
+    return tuple(requested_schema(schema, MESSAGE_SCHEMA).names)

@@ -20,7 +20,8 @@ import pyspark
 
 __all__ = ["worker_python"]
 
-_TOLD_OTHERWISE: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
+# Variables that choose another Spark, or its Python.
+_OVERRIDES: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")
 _SCRIPT: Final = """\
 #!/bin/sh
 kept=
@@ -40,7 +41,7 @@ exec {python} "$@"
 
 def worker_python(master: str) -> str:
     """What is to be run: this Python, through a script of a few lines where workers are on this machine for sure and the script can be run."""
-    if (master and not master.startswith("local")) or any(os.environ.get(name) for name in _TOLD_OTHERWISE):
+    if (master and not master.startswith("local")) or any(os.environ.get(name) for name in _OVERRIDES):
         return sys.executable
     if not (Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip").is_file():
         return sys.executable  # it stands elsewhere, and may be another one

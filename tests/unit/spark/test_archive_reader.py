@@ -23,7 +23,7 @@ from litemq.errors import ArchiveUnreadableError
 from litemq.format.arrow.batches import decode_batches
 from litemq.format.messages import decode_messages
 from litemq.format.record_encode import encode_record
-from litemq.spark.archive_reader import Stretch, TableArchive
+from litemq.spark.archive_reader import OffsetRange, TableArchive
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
 from litemq.spark.tables.layout import TableFile
 from litemq.spark.tables.opening import TableFormat, create_table
@@ -209,19 +209,19 @@ def test_each_file_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.Monke
         parts = rows("orders", 0, range(number * 5, number * 5 + 5)), rows("orders", 1, range(batch % 4, 100))
         table.append(written(location, *parts), "app", batch)
     looked: list[str] = []
-    look = TableArchive._read_stretches
+    look = TableArchive._read_offset_ranges
 
-    def noted(archive: TableArchive, file: TableFile, wanted: Wanted) -> list[Stretch]:
+    def noted(archive: TableArchive, file: TableFile, wanted: Wanted) -> list[OffsetRange]:
         looked.append(file.path)
         return look(archive, file, wanted)
 
-    monkeypatch.setattr(TableArchive, "_read_stretches", noted)
+    monkeypatch.setattr(TableArchive, "_read_offset_ranges", noted)
     assert _offsets(list(TableArchive(location, "orders").read(_wanted()))) == list(range(50))
     assert len(looked) == len(set(looked)) == len(order)
 
 
-@pytest.mark.parametrize(("size", "most"), [(10, 4096), (100_000, 64)])
-def test_large_rows_are_decoded_a_few_at_a_time(size: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "limit"), [(10, 4096), (100_000, 64)])
+def test_large_rows_are_decoded_a_few_at_a_time(size: int, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = str(tmp_path / "lake")
     table = create_table(location, "parquet")
     raw = stored_records("orders", 0, range(100), body=random.Random(1).randbytes(size))
@@ -236,4 +236,4 @@ def test_large_rows_are_decoded_a_few_at_a_time(size: int, most: int, tmp_path: 
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
     assert _raw(list(TableArchive(location, "orders").read(_wanted()))) == raw
-    assert 16 <= asked[-1] <= most
+    assert 16 <= asked[-1] <= limit

@@ -71,19 +71,19 @@ class SeamMachine(RuleBasedStateMachine):
 
     @rule(shares=st.tuples(*[st.floats(0, 1)] * QUEUES))
     def put_into_the_archive(self, shares: tuple[float, ...]) -> None:
-        parts, told = [], []
+        parts, archived = [], []
         for queue_id, share in enumerate(shares):
             begin, end = self.archived[queue_id], len(self.stored[queue_id])
             end = begin + round((end - begin) * share)
             if begin < end:
                 rows = pa.Table.from_batches(decode_batches(self._local(queue_id, begin, end), limits=STORED_LIMITS))
                 parts.append(rows.append_column(MESSAGE_SCHEMA.field(BROKER), pa.array(["here"] * rows.num_rows)))
-                told.append(Queue(topic_id=self.topic_id, queue_id=queue_id, least=begin, next=end))
+                archived.append(Queue(topic_id=self.topic_id, queue_id=queue_id, least=begin, next=end))
                 self.archived[queue_id] = end
         if parts:
             assert self.table.append(written(self.location, *parts), "app", self.batch)
             self.batch += 1
-            report = ArchivedThrough(topic_id=self.topic_id, location=self.location, queues=told, at=1)
+            report = ArchivedThrough(topic_id=self.topic_id, location=self.location, queues=archived, at=1)
             self.store.wait_confirmed(self.store.append_control(Control(archived_through=report)).end, HANG_S)
 
     @precondition(lambda machine: machine.batch > 1)

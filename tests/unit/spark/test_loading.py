@@ -18,5 +18,5 @@ print(sorted({"pandas", "litemq.client.async_client", "litemq.client.engine.engi
 
 
 def test_reading_loads_only_what_reading_needs() -> None:
-    told = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"
+    result = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

@@ -57,13 +57,13 @@ def archive(
     log_to_stderr(log_level, "archive")
     _check_spark()
     from litemq.spark.pipelines.archive import Archive
-    from litemq.spark.pipelines.only_one import only_one
+    from litemq.spark.pipelines.run_lock import hold_run_lock
     from litemq.spark.pipelines.session import session_for
     from litemq.spark.pipelines.spans import check_topics
 
     check_topics(config)  # whoever has no broker, or no such topic, need not wait for Spark to hear of it
     stop = _StopSignals()
-    with only_one(config), stop, session_for(config, "litemq archive") as spark:
+    with hold_run_lock(config), stop, session_for(config, "litemq archive") as spark:
         stop.listen()  # a session listens to Ctrl-C itself, and cancels what is being written
         if not stop.asked():
             Archive(spark, config, say=_say).run(once=once, stopping=stop.asked)
@@ -108,11 +108,11 @@ def vacuum(
 def status(*, output: Format = OutputFormat.TABLE, chosen: dict[str, Chosen]) -> None:
     """Show how far the archive is: what it has said of itself after its last batch. Nothing is asked of Spark."""
     config: ArchiveConfig = build(ARCHIVE, chosen)
-    from litemq.spark.pipelines.status import read_status, shown_status
+    from litemq.spark.pipelines.status import read_status, status_rows
 
     found = read_status(config)
     if output is OutputFormat.TABLE:
-        write_table([["", ""], *shown_status(found)][1:])
+        write_table([["", ""], *status_rows(found)][1:])
     else:
         write_value(found, output)
 

@@ -28,8 +28,8 @@ _KNOWN: Final = (
     "maxPartitionBytes",
     "broker",
 )
-_LEAST_PART: Final = 64 * 1024
-_LARGEST_PART: Final = 1 << 40
+_MIN_PART_BYTES: Final = 64 * 1024
+_MAX_PART_BYTES: Final = 1 << 40
 _PART: Final = 128 << 20  # as Spark reads files
 _SIZE: Final = re.compile(r"(?P<digits>[0-9]{1,15}) ?(?P<unit>[kmg]?)(b|ib)?")
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -109,6 +109,6 @@ def _bytes(text: str | None) -> int:
         return _PART
     match = _SIZE.fullmatch(text.strip().lower())
     number = int(match["digits"]) * _UNITS[match["unit"]] if match else -1
-    if not _LEAST_PART <= number <= _LARGEST_PART:
-        raise InvalidArgumentError(f"option maxPartitionBytes={text!r}: choose {_LEAST_PART} … {_LARGEST_PART}, or such as 64m")
+    if not _MIN_PART_BYTES <= number <= _MAX_PART_BYTES:
+        raise InvalidArgumentError(f"option maxPartitionBytes={text!r}: choose {_MIN_PART_BYTES} … {_MAX_PART_BYTES}, or such as 64m")
     return number

@@ -58,19 +58,19 @@ def _open(path: Path, options: LogOptions) -> _Log:
 
 def _check_topics(options: LogOptions, logs: list[_Log]) -> None:
     """Every topic that was asked for is in one of the logs; of a file of version 1 nobody knows."""
-    there: set[str] = set()
+    existing: set[str] = set()
     for log in logs:
         if log.topics is None:
             return
-        there |= set(log.topics)
+        existing |= set(log.topics)
     for topic in options.topics:
-        if topic in there:
+        if topic in existing:
             continue
         if is_system_name(topic) and not options.include_system:
             raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
-        users = sorted(name for name in there if not is_system_name(name))
+        users = sorted(name for name in existing if not is_system_name(name))
         raise InvalidArgumentError(
-            f"no topic {topic!r} in {', '.join(options.paths)}.{nearest(topic, there)} There are {', '.join(users[:20]) or 'none'}"
+            f"no topic {topic!r} in {', '.join(options.paths)}.{nearest(topic, existing)} There are {', '.join(users[:20]) or 'none'}"
         )
 
 
@@ -94,9 +94,9 @@ class _Directory:
 
     def __init__(self, path: Path, options: LogOptions) -> None:
         self._log = DirectoryReader(path)
-        told = self._log.topics()
-        self._broker = options.broker if options.broker is not None else told.broker or None
-        ids = {topic.name: number for number, topic in told.topics.items()}
+        topics_file = self._log.topics()
+        self._broker = options.broker if options.broker is not None else topics_file.broker or None
+        ids = {topic.name: number for number, topic in topics_file.topics.items()}
         if options.include_system:
             ids |= {topic.name: topic.topic_id for topic in SYSTEM_TOPICS}
         else:
@@ -110,7 +110,7 @@ class _Directory:
         return self._range.end - self._range.begin
 
     def parts(self, size: int) -> list[LogPart]:
-        pieces = split_log(self._range, size, self._border) if self._topic_ids else []
+        pieces = split_log(self._range, size, self._record_boundary) if self._topic_ids else []
         return [LogPart(str(self._log.path.resolve()), 2, piece, self._broker, self._topic_ids) for piece in pieces]
 
     def _first_stored(self, start: int) -> int | None:
@@ -119,13 +119,13 @@ class _Directory:
             return None
         return int.from_bytes(self._log.read(start + _STORE_TIMESTAMP_AT, start + _STORE_TIMESTAMP_AT + 8), "big", signed=True)
 
-    def _border(self, begin: int, end: int) -> int | None:
+    def _record_boundary(self, begin: int, end: int) -> int | None:
         starts = self._log.segment_starts
         at = bisect_left(starts, begin)
         segment = starts[at] if at < len(starts) and starts[at] < end else None
-        found = self._borders.first_between(begin, end if segment is None else segment)
+        found = self._record_boundaries.first_between(begin, end if segment is None else segment)
         return found if found is not None else segment
 
     @cached_property
-    def _borders(self) -> RecordBorders:
+    def _record_boundaries(self) -> RecordBorders:
         return RecordBorders(self._log)

@@ -30,7 +30,7 @@ from litemq.storage.log.reader import is_record_at, possible_records
 from litemq.storage.log.segment import segment_path, segment_starts
 from litemq.types import is_system_name
 
-__all__ = ["ROWS", "LogPart", "Wanted", "read_part"]
+__all__ = ["ROWS", "LogPart", "RowSelection", "read_part"]
 
 ROWS: Final = 8192  # in a batch, at most: more leave the processor's cache
 _BATCH_BYTES: Final = 16 << 20  # of records in a batch, about
@@ -47,8 +47,8 @@ class LogPart(NamedTuple):
     topic_ids: frozenset[int] = frozenset()
 
 
-class Wanted(NamedTuple):
-    """Which columns, and which rows."""
+class RowSelection(NamedTuple):
+    """The columns and rows to read."""
 
     names: tuple[str, ...]
     topics: frozenset[str] | None = None  # for version 1, which has no numbers of topics
@@ -69,13 +69,13 @@ class Damage(NamedTuple):
         return CorruptStoreError(self.path, self.position, self.reason)
 
 
-def read_part(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+def read_part(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch | Damage]:
     """The rows in the order of the log, without the broker's column; and what is damaged, in its place."""
-    return _read_log(part, wanted) if part.version == 2 else _read_file_v1(part, wanted)
+    return _read_log(part, selection) if part.version == 2 else _read_file_v1(part, selection)
 
 
-class _Mapped:
-    """A file in memory."""
+class _MappedFile:
+    """A file mapped into memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -92,7 +92,7 @@ class _Mapped:
         self.data = memoryview(mapping)
 
 
-def _read_log(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+def _read_log(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch | Damage]:
     folder = Path(part.path) / "commitlog"
     starts = segment_starts(folder)
     at, end = part.range
@@ -100,15 +100,17 @@ def _read_log(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage
         number = bisect_right(starts, at) - 1
         # Without a segment of its own the offset belongs to one that is gone.
         start = starts[number] if number >= 0 else at
-        segment = _Mapped(segment_path(folder, start))
+        segment = _MappedFile(segment_path(folder, start))
         until = min(end, starts[number + 1] if number + 1 < len(starts) else end)
         if start + segment.size < until:
             raise CorruptStoreError(str(segment.path), segment.size, f"the log ends here, and {until} was confirmed")
-        yield from _read_segment(segment, at - start, until - start, start, part, wanted)
+        yield from _read_segment(segment, at - start, until - start, start, part, selection)
         at = until
 
 
-def _read_segment(segment: _Mapped, begin: int, end: int, base: int, part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
+def _read_segment(
+    segment: _MappedFile, begin: int, end: int, base: int, part: LogPart, selection: RowSelection
+) -> Iterator[pa.RecordBatch | Damage]:
     """Bytes ``begin … end`` of a segment that starts at log offset ``base``."""
     at, window = begin, _BATCH_BYTES
     while at < end:
@@ -123,13 +125,13 @@ def _read_segment(segment: _Mapped, begin: int, end: int, base: int, part: LogPa
             starts = found.starts[first : first + ROWS]
             columns = RecordColumns(data, starts)
             faults = find_faults(columns, limits=STORED_LIMITS)
-            astray = np.flatnonzero(columns.header["commitlog_offset"] != starts + (base + at))
-            if astray.size:
-                faults = np.union1d(faults, astray)
+            misplaced = np.flatnonzero(columns.header["commitlog_offset"] != starts + (base + at))
+            if misplaced.size:
+                faults = np.union1d(faults, misplaced)
             good = int(faults[0]) if faults.size else len(columns)
-            chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, wanted)
+            chosen = _chosen(columns if good == len(columns) else columns.subset(np.arange(good)), part.topic_ids, selection)
             if len(chosen):
-                yield to_record_batch(chosen, wanted.names)
+                yield to_record_batch(chosen, selection.names)
             if good < len(columns):
                 bad = int(starts[good])
                 break
@@ -141,12 +143,12 @@ def _read_segment(segment: _Mapped, begin: int, end: int, base: int, part: LogPa
                 at += found.end
                 continue
             bad = found.end
-        following = _next_record(segment, at + bad + 8, end, base)
-        yield Damage(str(segment.path), at + bad, following - at - bad, _reason(data, bad))
-        at = following
+        next_position = _next_record(segment, at + bad + 8, end, base)
+        yield Damage(str(segment.path), at + bad, next_position - at - bad, _reason(data, bad))
+        at = next_position
 
 
-def _chosen(columns: RecordColumns, topic_ids: frozenset[int], wanted: Wanted) -> RecordColumns:
+def _chosen(columns: RecordColumns, topic_ids: frozenset[int], selection: RowSelection) -> RecordColumns:
     if not len(columns):
         return columns
     marks: npt.NDArray[np.bool_] | None = None
@@ -155,18 +157,18 @@ def _chosen(columns: RecordColumns, topic_ids: frozenset[int], wanted: Wanted) -
         marks = np.isin(columns.words[:, Word.TOPIC_ID], np.fromiter(topic_ids, np.uint32, len(topic_ids)))
     elif topic_id not in topic_ids:
         return columns.subset(np.empty(0, np.int64))
-    if wanted.after_ms is not None or wanted.before_ms is not None:
-        inside = _in_time(columns.header["store_timestamp"], wanted)
+    if selection.after_ms is not None or selection.before_ms is not None:
+        inside = _in_time(columns.header["store_timestamp"], selection)
         marks = inside if marks is None else marks & inside
     return columns if marks is None or marks.all() else columns.subset(np.flatnonzero(marks))
 
 
-def _in_time(stored: npt.NDArray[np.int64], wanted: Wanted) -> npt.NDArray[np.bool_]:
+def _in_time(stored: npt.NDArray[np.int64], selection: RowSelection) -> npt.NDArray[np.bool_]:
     marks = np.ones(stored.size, np.bool_)
-    if wanted.after_ms is not None:
-        marks &= stored >= wanted.after_ms
-    if wanted.before_ms is not None:
-        marks &= stored < wanted.before_ms
+    if selection.after_ms is not None:
+        marks &= stored >= selection.after_ms
+    if selection.before_ms is not None:
+        marks &= stored < selection.before_ms
     return marks
 
 
@@ -178,7 +180,7 @@ def _reason(data: memoryview, position: int) -> str:
     return "the record belongs elsewhere" if "please report" in str(error) else error.problem
 
 
-def _next_record(segment: _Mapped, begin: int, end: int, base: int) -> int:
+def _next_record(segment: _MappedFile, begin: int, end: int, base: int) -> int:
     """Where the next whole record stands, or ``end``: not even the size of a damaged one can be believed."""
     at = begin
     while at < end:
@@ -191,8 +193,8 @@ def _next_record(segment: _Mapped, begin: int, end: int, base: int) -> int:
     return end
 
 
-def _read_file_v1(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Damage]:
-    file = _Mapped(Path(part.path))
+def _read_file_v1(part: LogPart, selection: RowSelection) -> Iterator[pa.RecordBatch | Damage]:
+    file = _MappedFile(Path(part.path))
     at, end = part.range
     window = _BATCH_BYTES
     while at < end:
@@ -209,7 +211,7 @@ def _read_file_v1(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Da
         if good < len(columns):
             columns = columns.subset(np.arange(good))
         if len(columns):
-            yield _chosen_v1(columns, wanted)
+            yield _chosen_v1(columns, selection)
         if good == starts.size and starts.size < found.starts.size:
             at += int(found.starts[starts.size])
             continue
@@ -225,13 +227,13 @@ def _read_file_v1(part: LogPart, wanted: Wanted) -> Iterator[pa.RecordBatch | Da
         return
 
 
-def _chosen_v1(columns: RecordColumnsV1, wanted: Wanted) -> pa.RecordBatch:
-    marks = _in_time(columns.place["store_timestamp"].astype(np.int64), wanted)
+def _chosen_v1(columns: RecordColumnsV1, selection: RowSelection) -> pa.RecordBatch:
+    marks = _in_time(columns.place["store_timestamp"].astype(np.int64), selection)
     topics = np.array(to_record_batch(columns, ["topic"]).column(0).to_pylist(), object)
     for topic in set(topics.tolist()):
-        if not (wanted.include_system or not is_system_name(topic)) or (wanted.topics is not None and topic not in wanted.topics):
+        if not (selection.include_system or not is_system_name(topic)) or (selection.topics is not None and topic not in selection.topics):
             marks &= topics != topic
-    return to_record_batch(columns if marks.all() else columns.subset(np.flatnonzero(marks)), wanted.names)
+    return to_record_batch(columns if marks.all() else columns.subset(np.flatnonzero(marks)), selection.names)
 
 
 def _reason_v1(data: memoryview, position: int) -> str:

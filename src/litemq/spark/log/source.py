@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 from litemq.errors import InvalidArgumentError
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts
-from litemq.spark.log.reading import Damage, LogPart, Wanted, read_part
+from litemq.spark.log.reading import Damage, LogPart, RowSelection, read_part
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA, chosen_schema
-from litemq.spark.spark_types import asked_columns, spark_schema
+from litemq.spark.spark_types import requested_schema, spark_schema
 from litemq.spark.task_process import freeze_once
 
 __all__ = ["CORRUPT", "LogReader", "LogSource"]
@@ -52,13 +52,13 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         known = MESSAGE_SCHEMA.append(_CORRUPT_FIELD) if options.permissive else MESSAGE_SCHEMA
-        self._schema = asked_columns(schema, known)
+        self._schema = requested_schema(schema, known)
         if options.permissive and CORRUPT not in self._schema.names:
             raise InvalidArgumentError(
                 f"mode permissive, and no column {CORRUPT}: damaged records would be rows of nulls. Name it, or choose mode failfast"
             )
         self._options = options
-        self._wanted = Wanted(
+        self._selection = RowSelection(
             # Rows are counted by one column at least.
             names=tuple(name for name in self._schema.names if name not in (BROKER, CORRUPT)) or ("queue_offset",),
             topics=frozenset(options.topics) or None,
@@ -75,7 +75,7 @@ class LogReader(DataSourceReader):
         part: LogPart | None = partition.value
         if part is None:
             return  # of no parts Spark makes one that is nothing
-        for found in read_part(part, self._wanted):
+        for found in read_part(part, self._selection):
             if not isinstance(found, Damage):
                 yield self._completed(found, part.broker)
             elif self._options.permissive:

@@ -24,19 +24,19 @@ class ByteRange(NamedTuple):
     end: int
 
 
-def part_bytes(total: int, most: int, least_parts: int) -> int:
-    """How large parts of about the same size are, none larger than ``most``, so that there are at least ``least_parts`` of them."""
-    parts = max(least_parts, -(-total // most), 1)
+def part_bytes(total: int, max_bytes: int, min_parts: int) -> int:
+    """How large parts of about the same size are, none larger than ``max_bytes``, so that there are at least ``min_parts`` of them."""
+    parts = max(min_parts, -(-total // max_bytes), 1)
     return max(1, -(-total // parts))
 
 
-def split_log(whole: ByteRange, size: int, border: Callable[[int, int], int | None]) -> list[ByteRange]:
-    """Cut a log about every ``size`` bytes. ``border`` gives a place between two offsets where a record begins, or none: then that cut is left out."""
+def split_log(whole: ByteRange, size: int, record_boundary: Callable[[int, int], int | None]) -> list[ByteRange]:
+    """Cut a log about every ``size`` bytes. ``record_boundary`` returns where a record begins between two offsets, or ``None``: then there is no cut."""
     cuts = [whole.begin]
     at = whole.begin + size
     while at < whole.end:
         # A cut that would come too late is as good as the next one.
-        found = border(at, min(at + size // 2, whole.end))
+        found = record_boundary(at, min(at + size // 2, whole.end))
         if found is not None and found > cuts[-1]:
             cuts.append(found)
         at += size
@@ -53,17 +53,17 @@ def within_times(
     """
     if not starts:
         return ByteRange(end, end)
-    begin, behind = starts[0], end
+    begin, end_offset = starts[0], end
     for start in starts:
         stored = first_stored(start)
         if stored is None:
             continue
         if before_ms is not None and stored >= before_ms:
-            behind = start
+            end_offset = start
             break
         if after_ms is not None and stored < after_ms:
             begin = start
-    return ByteRange(begin, max(begin, behind))
+    return ByteRange(begin, max(begin, end_offset))
 
 
 def split_file_v1(path: Path, size: int) -> list[ByteRange]:
@@ -76,11 +76,11 @@ def split_file_v1(path: Path, size: int) -> list[ByteRange]:
     cuts = [0]
     if total > size:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            unpack, most = _SIZE_AND_MAGIC.unpack_from, STORED_LIMITS.max_record_bytes
+            unpack, max_bytes = _SIZE_AND_MAGIC.unpack_from, STORED_LIMITS.max_record_bytes
             at, due = 0, size
             while at + 8 <= total:
                 length, magic = unpack(data, at)
-                if magic != MAGIC_V1 or not MIN_BYTES_V1 <= length + 4 <= most:
+                if magic != MAGIC_V1 or not MIN_BYTES_V1 <= length + 4 <= max_bytes:
                     break
                 if at >= due:
                     cuts.append(at)

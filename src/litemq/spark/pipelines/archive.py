@@ -22,17 +22,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from litemq.errors import PipelineFailedError
-from litemq.spark.fetch import QueueSpan, links_to
-from litemq.spark.pipelines.checkpoint import application_of
+from litemq.spark.fetch import QueueSpan, thread_cluster
+from litemq.spark.pipelines.checkpoint import application_id
 from litemq.spark.pipelines.compaction import compact_table
 from litemq.spark.pipelines.config import ArchiveConfig
-from litemq.spark.pipelines.failures import in_our_words
-from litemq.spark.pipelines.lag import messages_behind
+from litemq.spark.pipelines.failures import litemq_error
+from litemq.spark.pipelines.lag import archive_lag
 from litemq.spark.pipelines.parsing import ParsedTables
 from litemq.spark.pipelines.reporting import report_archived
 from litemq.spark.pipelines.spans import check_topics, read_spans, spans_stream
 from litemq.spark.pipelines.status import Status
-from litemq.spark.pipelines.tasks import BatchWriting, SpanRows, Written, plan_tasks, run_tasks
+from litemq.spark.pipelines.tasks import BatchWriter, SpanRows, Written, plan_tasks, run_tasks
 from litemq.spark.read.sampling import RowSizes
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.delta_spark import append_with_connector, check_connector
@@ -43,11 +43,11 @@ from litemq.spark.tables.writing import Codec
 __all__ = ["Archive"]
 
 _LOG = logging.getLogger(__name__)
-_LOOK_EVERY_S: Final = 1
+_POLL_INTERVAL_S: Final = 1
 _VACUUM_EVERY_S: Final = 86_400.0
 # In a row, with no batch done in between: brokers that do not come back, and workers of Spark that do not start, are not waited for forever.
-_MOST_FAILURES: Final = 8
-_LONGEST_PAUSE_S: Final = 60
+_MAX_FAILURES: Final = 8
+_MAX_PAUSE_S: Final = 60
 
 
 class Archive:
@@ -63,7 +63,7 @@ class Archive:
         if self._connector:
             check_connector(spark, self._table.folder.as_uri())
         self._checkpoint = TableFolder(config.checkpoint_location)
-        self._app_id = application_of(self._checkpoint, self._table)
+        self._app_id = application_id(self._checkpoint, self._table)
         self._parsed = ParsedTables(spark, config, self._app_id)
         self._status = Status(config, self._table.identity())
         self._in_batch = threading.Lock()
@@ -81,23 +81,23 @@ class Archive:
             try:
                 self._follow(once, stopping)
             except PySparkException as error:
-                failure = in_our_words(self._failure or error)
+                failure = litemq_error(self._failure or error)
                 failures = 1 if self._batches > before else failures + 1
-                if not failure.retriable or failures >= _MOST_FAILURES or stopping():
-                    self._status.say("failed", error=str(failure))
+                if not failure.retriable or failures >= _MAX_FAILURES or stopping():
+                    self._status.set_state("failed", error=str(failure))
                     raise failure from error
-                self._status.say("starting again", error=str(failure))
+                self._status.set_state("starting again", error=str(failure))
                 self._say(f"the stream failed, and is started again where it was: {failure}")
-                time.sleep(min(2**failures, _LONGEST_PAUSE_S))  # whoever is overloaded or away gets some time
+                time.sleep(min(2**failures, _MAX_PAUSE_S))  # an overloaded or absent broker gets some time
             except (Py4JError, OSError) as error:
                 gone = PipelineFailedError(f"Spark's Java process has gone: {error}. Start the archive again, it goes on where it was")
-                self._status.say("failed", error=str(gone))
+                self._status.set_state("failed", error=str(gone))
                 raise gone from error
             except BaseException as error:
-                self._status.say("failed", error=repr(error))
+                self._status.set_state("failed", error=repr(error))
                 raise
             else:
-                self._status.say("stopped")
+                self._status.set_state("stopped")
                 if once and self._topics and not self._batches:
                     self._say("there is nothing new to archive")
                 return
@@ -105,8 +105,8 @@ class Archive:
     def _follow(self, once: bool, stopping: Callable[[], bool]) -> None:
         self._failure = None
         query = self._start(once)
-        self._status.say("running")
-        while not query.awaitTermination(_LOOK_EVERY_S):
+        self._status.set_state("running")
+        while not query.awaitTermination(_POLL_INTERVAL_S):
             if stopping():
                 with self._in_batch:
                     query.stop()
@@ -151,23 +151,23 @@ class Archive:
             files=sum(len(one.files) for one in done),
             lost=sum(loss.span.end - loss.span.begin for loss in lost),
             seconds=time.monotonic() - begun,
-            lag=messages_behind(links_to(self._config.url), self._checkpoint, batch_id),
+            lag=archive_lag(thread_cluster(self._config.url), self._checkpoint, batch_id),
         )
         self._say(line)
-        self._keep_up()
+        self._maintain()
 
     def _tasks(self, spans: list[QueueSpan]) -> list[list[QueueSpan]]:
-        sizes = RowSizes(links_to(self._config.url), spans)
-        return plan_tasks(spans, sizes.of, self._config.task_bytes, self._spark.sparkContext.defaultParallelism)
+        sizes = RowSizes(thread_cluster(self._config.url), spans)
+        return plan_tasks(spans, sizes.mean_bytes, self._config.task_bytes, self._spark.sparkContext.defaultParallelism)
 
     def _write(self, spans: list[QueueSpan], batch_id: int) -> list[Written]:
         codec = Codec.of(self._config.codec, self._config.codec_level)
-        writing = BatchWriting(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
-        done = run_tasks(self._spark.sparkContext, writing, self._tasks(spans))
-        wanted = sum(span.end - span.begin for span in spans)
-        there = sum(one.rows + sum(loss.span.end - loss.span.begin for loss in one.losses) for one in done)
-        if there != wanted:
-            raise PipelineFailedError(f"batch {batch_id} has {wanted} messages, and {there} were read: nothing of it was committed")
+        writer = BatchWriter(self._config.url, self._table.folder, codec, self._config.fail_on_data_loss)
+        done = run_tasks(self._spark.sparkContext, writer, self._tasks(spans))
+        expected = sum(span.end - span.begin for span in spans)
+        read = sum(one.rows + sum(loss.span.end - loss.span.begin for loss in one.losses) for one in done)
+        if read != expected:
+            raise PipelineFailedError(f"batch {batch_id} has {expected} messages, and {read} were read: nothing of it was committed")
         files = [file for one in done for file in one.files]
         self._parsed.parse(files, batch_id)
         self._table.append(files, self._app_id, batch_id)
@@ -177,20 +177,20 @@ class Archive:
         tasks = [(pickle.dumps(task),) for task in self._tasks(spans)]
         schema = from_arrow_schema(MESSAGE_SCHEMA)
         dealt = self._spark.createDataFrame(tasks, "task binary").repartition(len(tasks))
-        rows = dealt.mapInArrow(SpanRows(self._config.url).of, schema)
+        rows = dealt.mapInArrow(SpanRows(self._config.url).read, schema)
         append_with_connector(rows, self._table.folder.as_uri(), self._app_id, batch_id)
         return [Written([], sum(span.end - span.begin for span in spans), 0, [])]
 
     def _report(self, spans: Iterable[QueueSpan]) -> None:
-        refused = report_archived(links_to(self._config.url), self._table.folder.location, spans)
+        refused = report_archived(thread_cluster(self._config.url), self._table.folder.location, spans)
         self._status.facts["not_noted"] = refused
 
-    def _keep_up(self) -> None:
-        """Every so many batches, join small files, a few at a time so that the stream goes on; once a day, delete what is left over."""
+    def _maintain(self) -> None:
+        """Join small files every ``compact_every_batches`` batches, a few at a time so that the stream goes on. Vacuum once a day."""
         every = self._config.compact_every_batches
         if not every or self._batches % every:
             return
-        done = compact_table(self._spark, self._table, self._config, most_groups=4 * self._spark.sparkContext.defaultParallelism)
+        done = compact_table(self._spark, self._table, self._config, max_groups=4 * self._spark.sparkContext.defaultParallelism)
         if done.files_before:
             self._say(f"joined {done.files_before} files into {done.files_after}")
         if time.monotonic() - self._vacuumed_at >= _VACUUM_EVERY_S:

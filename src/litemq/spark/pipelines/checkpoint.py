@@ -14,13 +14,13 @@ from litemq.errors import CheckpointMismatchError
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.table import Table
 
-__all__ = ["application_of"]
+__all__ = ["application_id"]
 
 _FILE: Final = "litemq-archive.json"
 
 
-def application_of(checkpoint: TableFolder, table: Table) -> str:
-    """Under which name the batches of a checkpoint are in its table; raises where the two do not belong together."""
+def application_id(checkpoint: TableFolder, table: Table) -> str:
+    """The application id under which the table knows the batches of a checkpoint. Raise if the two do not belong together."""
     known = checkpoint.read_text(_FILE)
     if known is not None:
         facts = json.loads(known)

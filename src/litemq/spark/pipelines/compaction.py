@@ -1,4 +1,4 @@
-"""Joining small files: each hour that is over gets few files, sorted, of about the size that readers like.
+"""Compaction joins small files: each hour that is over gets few files, sorted, of about the size that readers like.
 
 What is joined is a group of files of one hour of one topic; they go and the new ones come in one commit, so that a reader sees one or the
 other. Whatever is killed when, the table is as before or as after, and what is left over goes with vacuum.
@@ -26,17 +26,17 @@ from litemq.spark.tables.writing import Codec, MessageWriter
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Compacted", "Joining", "compact_table", "groups_to_join"]
+__all__ = ["Compacted", "GroupJoiner", "compact_table", "groups_to_join"]
 
 # A file is small below so much of the target; a group is so many targets, and so many files at most, which are open all at once.
-_SMALL: Final = 0.75
+_SMALL_FRACTION: Final = 0.75
 _GROUP_TARGETS: Final = 4
 _GROUP_FILES: Final = 128
 _ROWS_AT_ONCE: Final = 4096
 
 
 class Compacted(NamedTuple):
-    """What joining did."""
+    """The result of a compaction."""
 
     files_before: int = 0
     files_after: int = 0
@@ -49,7 +49,7 @@ def groups_to_join(files: Iterable[TableFile], target_bytes: int, now_s: float) 
     small: dict[tuple[str, ...], list[TableFile]] = {}
     for file in files:
         date, hour = file.partition["store_date"], int(file.partition["store_hour"])
-        if file.size < _SMALL * target_bytes and (date, hour) < (current["store_date"], int(current["store_hour"])):
+        if file.size < _SMALL_FRACTION * target_bytes and (date, hour) < (current["store_date"], int(current["store_hour"])):
             small.setdefault(tuple(file.partition.values()), []).append(file)
     groups = []
     for partition in sorted(small):
@@ -63,18 +63,18 @@ def groups_to_join(files: Iterable[TableFile], target_bytes: int, now_s: float) 
     return [group for group in groups if len(group) > 1]
 
 
-def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, most_groups: int | None = None) -> Compacted:
+def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, max_groups: int | None = None) -> Compacted:
     """Join what there is to join, a group a task; each group is committed by itself."""
     table.refresh()
-    groups = groups_to_join(table.files(), config.compact_target_bytes, time.time())[:most_groups]
+    groups = groups_to_join(table.files(), config.compact_target_bytes, time.time())[:max_groups]
     if not groups:
         return Compacted()
-    joining = Joining(table.folder, Codec.of(config.codec, config.codec_level), config.compact_target_bytes)
+    joiner = GroupJoiner(table.folder, Codec.of(config.codec, config.codec_level), config.compact_target_bytes)
     context = spark.sparkContext
     done = Compacted()
     for first in range(0, len(groups), 2 * context.defaultParallelism):
         some = groups[first : first + 2 * context.defaultParallelism]
-        for old, new in zip(some, run_tasks(context, joining, some), strict=True):
+        for old, new in zip(some, run_tasks(context, joiner, some), strict=True):
             if table.replace(old, new):
                 sizes = sum(file.size for file in new)
                 done = Compacted(done.files_before + len(old), done.files_after + len(new), done.bytes_after + sizes)
@@ -82,8 +82,8 @@ def compact_table(spark: SparkSession, table: Table, config: ArchiveConfig, *, m
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
-    """How a group is joined; called with the group, where the task runs."""
+class GroupJoiner:
+    """Joins the files of a group; a task calls it with the group."""
 
     folder: TableFolder
     codec: Codec
@@ -93,9 +93,9 @@ class Joining:
         writer = MessageWriter(self.folder, self.codec, file_bytes=self.target_bytes)
         topic = group[0].partition["topic"]
         try:
-            cursors = [_Cursor(self.folder, file) for file in group]
-            for stretch in sorted(_stretches(cursors), key=lambda one: one[:3]):
-                for batch in stretch.cursor.take(stretch.rows):
+            cursors = [_FileCursor(self.folder, file) for file in group]
+            for run in sorted(_queue_runs(cursors), key=lambda one: one[:3]):
+                for batch in run.cursor.take(run.rows):
                     writer.write(topic, batch)
             return writer.finish()
         except BaseException:
@@ -103,27 +103,27 @@ class Joining:
             raise
 
 
-class _Stretch(NamedTuple):
-    """Rows of one queue that stand together in one file."""
+class _QueueRun(NamedTuple):
+    """Consecutive rows of one queue in one file."""
 
     broker: str
     queue_id: int
     first_offset: int
     rows: int
-    cursor: _Cursor
+    cursor: _FileCursor
 
 
-def _stretches(cursors: Iterable[_Cursor]) -> Iterator[_Stretch]:
+def _queue_runs(cursors: Iterable[_FileCursor]) -> Iterator[_QueueRun]:
     for cursor in cursors:
         brokers, queues, offsets = cursor.keys()
         edges = np.flatnonzero((brokers[1:] != brokers[:-1]) | (queues[1:] != queues[:-1])) + 1
         begins = [0, *edges.tolist()] if queues.size else []
         for begin, end in zip(begins, [*begins[1:], queues.size], strict=True):
-            yield _Stretch(str(brokers[begin]), int(queues[begin]), int(offsets[begin]), end - begin, cursor)
+            yield _QueueRun(str(brokers[begin]), int(queues[begin]), int(offsets[begin]), end - begin, cursor)
 
 
-class _Cursor:
-    """A file that is read from its beginning to its end, some rows at a time. Stretches of one file are wanted in the order of the file."""
+class _FileCursor:
+    """A file that is read from its beginning to its end, some rows at a time. Callers take the runs of a file in the order of the file."""
 
     def __init__(self, folder: TableFolder, file: TableFile) -> None:
         self._folder = folder

@@ -21,8 +21,8 @@ UNPARSED: Final = "_unparsed"  # no topic is called so
 
 _MIB: Final = 1 << 20
 _HOUR_MS: Final = 3_600_000
-_LEAST_KEPT_MS: Final = _HOUR_MS
-_MOST_KEPT_MS: Final = 30 * 24 * _HOUR_MS
+_MIN_KEPT_MS: Final = _HOUR_MS
+_MAX_KEPT_MS: Final = 30 * 24 * _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ArchiveConfig:
     vacuum_keep_ms: int = 7 * 24 * _HOUR_MS
 
     # Spark
-    spark_master: str = ""  # empty: what Spark was told elsewhere, or all cores of this machine
+    spark_master: str = ""  # empty: the master of Spark's own configuration, or all cores of this machine
     spark_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class ArchiveConfig:
         self._check_bounds("compact_every_batches", 0, 1 << 31)
         self._check_bounds("compact_target_bytes", _MIB, 4096 * _MIB)
         # What was not committed within that time, or is read for longer, would be taken away from under somebody.
-        self._check_bounds("vacuum_keep_ms", _LEAST_KEPT_MS, _MOST_KEPT_MS)
+        self._check_bounds("vacuum_keep_ms", _MIN_KEPT_MS, _MAX_KEPT_MS)
         if self.table_format == "delta-spark" and (self.parsed or not self.fail_on_data_loss):
             raise InvalidArgumentError(
                 "table_format delta-spark goes without parsed tables and without going on after a loss: choose delta for them"

@@ -1,4 +1,4 @@
-"""Why a stream failed, in our words: what a task or the planner said is somewhere in what Spark says."""
+"""Why a stream failed, as an error of LiteMQ: Spark's message contains what a task or the planner raised."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from litemq import errors
 from litemq.errors import LiteMQError, PipelineFailedError
 
-__all__ = ["in_our_words"]
+__all__ = ["litemq_error"]
 
-_OURS = re.compile(r"litemq\.errors\.(\w+Error): ([^\n]*)")
+_LITEMQ_ERROR = re.compile(r"litemq\.errors\.(\w+Error): ([^\n]*)")
 
 
-def in_our_words(error: BaseException) -> LiteMQError:
-    """The error of ours that is behind another; else what Spark said, its first line."""
+def litemq_error(error: BaseException) -> LiteMQError:
+    """The error of LiteMQ that caused ``error``, or a ``PipelineFailedError`` with the first line of Spark's message."""
     if isinstance(error, LiteMQError):
         return error
     text = str(error)
-    for name, message in reversed(_OURS.findall(text)):
+    for name, message in reversed(_LITEMQ_ERROR.findall(text)):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, LiteMQError):
             try:

@@ -56,8 +56,8 @@ class ParsedTables:
             for file in files:
                 if file.partition["topic"] in self._columns:
                     by_topic.setdefault(file.partition["topic"], []).append(file)
-            for topic, mine in sorted(by_topic.items()):
-                parsed = self._parsed(topic, mine).persist()
+            for topic, topic_files in sorted(by_topic.items()):
+                parsed = self._parsed(topic, topic_files).persist()
                 stack.callback(parsed.unpersist)
                 rows = parsed.where("reason is null").select(*_ROW_NAMES, *self._result(topic))
                 self._commit(self._table(topic, rows.schema), rows, batch_id)
@@ -102,7 +102,7 @@ class ParsedTables:
         folder = f"batch-{batch_id}-{uuid.uuid4().hex}"
         codec = "uncompressed" if self._config.codec == "none" else self._config.codec
         rows.write.option("compression", codec).parquet(f"{table.folder.as_uri()}/{folder}")
-        table.append(_files_of(table, folder), self._app_id, batch_id)
+        table.append(_written_files(table, folder), self._app_id, batch_id)
 
 
 def _columns(spark: SparkSession, topic: str, text: str) -> StructType | None:
@@ -121,7 +121,7 @@ def _columns(spark: SparkSession, topic: str, text: str) -> StructType | None:
     return found
 
 
-def _files_of(table: Table, folder: str) -> list[TableFile]:
+def _written_files(table: Table, folder: str) -> list[TableFile]:
     """What Spark wrote, with the statistics that it left in the files."""
     found = []
     for path in table.folder.files_in(folder):
@@ -135,21 +135,21 @@ def _files_of(table: Table, folder: str) -> list[TableFile]:
 
 
 def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
+    minimums: dict[str, Any] = {}
+    maximums: dict[str, Any] = {}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for at in range(group.num_columns):
             column = group.column(at)
             if column.path_in_schema not in _STATISTICS or column.statistics is None or not column.statistics.has_min_max:
                 continue
-            low, high = _told(column.statistics.min), _told(column.statistics.max)
-            least[column.path_in_schema] = min(least.get(column.path_in_schema, low), low)
-            most[column.path_in_schema] = max(most.get(column.path_in_schema, high), high)
-    return least, most
+            low, high = _statistic(column.statistics.min), _statistic(column.statistics.max)
+            minimums[column.path_in_schema] = min(minimums.get(column.path_in_schema, low), low)
+            maximums[column.path_in_schema] = max(maximums.get(column.path_in_schema, high), high)
+    return minimums, maximums
 
 
-def _told(value: Any) -> Any:
+def _statistic(value: Any) -> Any:
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if hasattr(value, "isoformat") else value
 
 

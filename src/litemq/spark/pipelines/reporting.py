@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from litemq.proto.wire_pb2 import ArchivedQueue, ArchivedThroughRequest, Opcode
-from litemq.spark.brokers import Links
+from litemq.spark.brokers import BlockingCluster
 from litemq.spark.fetch import QueueSpan
 
 __all__ = ["report_archived"]
@@ -15,7 +15,7 @@ __all__ = ["report_archived"]
 _LOG = logging.getLogger(__name__)
 
 
-def report_archived(links: Links, location: str, spans: Iterable[QueueSpan]) -> list[str]:
+def report_archived(cluster: BlockingCluster, location: str, spans: Iterable[QueueSpan]) -> list[str]:
     """Say that spans are in the table; returns who does not take note of it, and why.
 
     Said twice it is as good as said once; a broker that does not answer is waited for.
@@ -27,7 +27,7 @@ def report_archived(links: Links, location: str, spans: Iterable[QueueSpan]) -> 
         request.queues.append(ArchivedQueue(queue_id=span.queue_id, begin=span.begin, next=span.end))
     for (broker, topic), request in requests.items():
         try:
-            links.ask(broker, Opcode.ARCHIVED_THROUGH, request.SerializeToString())
+            cluster.ask(broker, Opcode.ARCHIVED_THROUGH, request.SerializeToString())
         except (InvalidArgumentError, TopicNotFoundError) as error:
             # It has another archive, or was deleted meanwhile: the rows are in the table all the same.
             _LOG.warning("%s does not take note of what is archived of %s: %s", broker, topic, error)

@@ -17,7 +17,7 @@ __all__ = ["session_for"]
 
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
-    # Progress is told by the archive itself.
+    # The archive reports its progress itself.
     "spark.ui.showConsoleProgress": "false",
 }
 

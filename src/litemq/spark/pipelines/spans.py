@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, InputPartition
 
-from litemq.spark.fetch import QueueSpan, links_to
+from litemq.spark.fetch import QueueSpan, thread_cluster
 from litemq.spark.pipelines.config import ArchiveConfig
 from litemq.spark.read.options import parse_read_options
 from litemq.spark.read.partitions import SpansPartition
-from litemq.spark.read.planning import Offsets, chosen_places, spans_between
+from litemq.spark.read.planning import Offsets, chosen_topics, spans_between
 from litemq.spark.read.stream import StreamReader
 
 __all__ = ["SpansSource", "check_topics", "read_spans", "spans_stream"]
@@ -38,10 +38,10 @@ class SpansSource(DataSource):
 
 
 class SpansReader(StreamReader):
-    """The same stream, told and not fetched."""
+    """The same stream, planned and not fetched."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        first, last = Offsets.of_json(start), Offsets.of_json(end)
+        first, last = Offsets.from_json(start), Offsets.from_json(end)
         if not self._followed:
             self._follow(first)
         return [SpansPartition(tuple(spans_between(first, last)))]
@@ -65,7 +65,7 @@ def _options(config: ArchiveConfig) -> dict[str, str]:
 def check_topics(config: ArchiveConfig) -> list[str]:
     """The topics that are to be archived now; raises where one is named that nobody has, or where nobody answers."""
     options = parse_read_options(_options(config), "stream")
-    return sorted({place.topic for place in chosen_places(options, links_to(config.url).topics())})
+    return sorted({each.topic for each in chosen_topics(options, thread_cluster(config.url).topics())})
 
 
 def spans_stream(spark: SparkSession, config: ArchiveConfig) -> DataFrame:

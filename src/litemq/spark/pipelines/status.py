@@ -14,7 +14,7 @@ from uuid import uuid4
 from litemq.errors import InvalidArgumentError
 from litemq.spark.pipelines.config import ArchiveConfig
 
-__all__ = ["Status", "read_status", "shown_status"]
+__all__ = ["Status", "read_status", "status_rows"]
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -48,8 +48,8 @@ class Status:
         }
         self.write()
 
-    def say(self, state: str, *, error: str = "") -> None:
-        """What it does now."""
+    def set_state(self, state: str, *, error: str = "") -> None:
+        """Set the state, and the error that caused it."""
         self.facts.update(state=state, error=error)
         self.write()
 
@@ -62,10 +62,8 @@ class Status:
         )
         self.write()
         gone = f", {lost:,} lost" if lost else ""
-        behind = "" if lag is None else f", {lag:,} behind"
-        return (
-            f"batch {batch_id}: {rows:,} rows{gone} in {files} files, {rows / seconds:,.0f} rows/s, {_size(read_bytes / seconds)}/s{behind}"
-        )
+        lag_text = "" if lag is None else f", {lag:,} behind"
+        return f"batch {batch_id}: {rows:,} rows{gone} in {files} files, {rows / seconds:,.0f} rows/s, {_size(read_bytes / seconds)}/s{lag_text}"
 
     def write(self) -> None:
         if self._file is None:
@@ -78,7 +76,7 @@ class Status:
 
 
 def read_status(config: ArchiveConfig) -> dict[str, Any]:
-    """What the archive has said last; a process that is gone without a word is told from one that runs."""
+    """Read the last status of the archive. If its process is gone, the state is ``gone``."""
     found = _read(config.status_file)
     if not found:
         raise InvalidArgumentError(
@@ -93,8 +91,8 @@ def read_status(config: ArchiveConfig) -> dict[str, Any]:
     return found
 
 
-def shown_status(found: dict[str, Any]) -> list[list[str]]:
-    """The same, for people."""
+def status_rows(found: dict[str, Any]) -> list[list[str]]:
+    """The status as rows of name and value, for people."""
     lag = "unknown" if found["lag"] is None else f"{found['lag']:,} messages"
     state = {"gone": "gone without a word: start it again, it goes on where it was"}.get(found["state"], found["state"])
     lines = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
-from litemq.spark.read.planning import packed
+from litemq.spark.fetch import Loss, QueueSpan, decode, thread_cluster
+from litemq.spark.read.planning import pack_tasks
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import FILE_SCHEMA, TableFile
@@ -25,15 +25,15 @@ from litemq.spark.tables.writing import Codec, MessageWriter
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["BatchWriting", "SpanRows", "Written", "plan_tasks", "run_tasks"]
+__all__ = ["BatchWriter", "SpanRows", "Written", "plan_tasks", "run_tasks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-_LEAST_TASK_BYTES: Final = 64 << 20
+_MIN_TASK_BYTES: Final = 64 << 20
 
 
 class Written(NamedTuple):
-    """What a task did."""
+    """The files that a task wrote, and the messages that were lost."""
 
     files: list[TableFile]
     rows: int
@@ -46,8 +46,8 @@ def plan_tasks(spans: Sequence[QueueSpan], row_bytes: Callable[[str], float], ta
     total = sum((span.end - span.begin) * row_bytes(span.topic) for span in spans if span.end > span.begin)
     count = max(1, round(total / task_bytes))
     even = -(-count // cores) * cores  # the last round has work for all cores
-    least = even if total / even >= _LEAST_TASK_BYTES else None
-    return [sorted(task) for task in packed(spans, row_bytes, least=least, partition_bytes=task_bytes)]
+    min_tasks = even if total / even >= _MIN_TASK_BYTES else None
+    return [sorted(task) for task in pack_tasks(spans, row_bytes, min_tasks=min_tasks, partition_bytes=task_bytes)]
 
 
 def run_tasks(context: SparkContext, work: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
@@ -57,8 +57,8 @@ def run_tasks(context: SparkContext, work: Callable[[T], R], tasks: Sequence[T])
 
 
 @dataclass(frozen=True, slots=True)
-class BatchWriting:
-    """How the tasks of a batch write; called with one task's spans, where it runs."""
+class BatchWriter:
+    """Writes the spans of a batch to files; each task calls it with its spans."""
 
     url: str
     folder: TableFolder
@@ -66,13 +66,13 @@ class BatchWriting:
     fail_on_data_loss: bool
 
     def __call__(self, spans: Sequence[QueueSpan]) -> Written:
-        _settle_down()
+        _freeze_heap()
         writer = MessageWriter(self.folder, self.codec)
         rows = read_bytes = 0
         losses: list[Loss] = []
         try:
             for span in spans:
-                for chunk in links_to(self.url).fetch(span, losses=None if self.fail_on_data_loss else losses):
+                for chunk in thread_cluster(self.url).fetch(span, losses=None if self.fail_on_data_loss else losses):
                     read_bytes += len(chunk)
                     for batch in decode(chunk, FILE_SCHEMA.names, span.broker):
                         rows += batch.num_rows
@@ -88,17 +88,17 @@ class SpanRows(NamedTuple):
 
     url: str
 
-    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _settle_down()
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _freeze_heap()
         for batch in batches:
             for task in batch["task"].to_pylist():
                 for span in pickle.loads(task):  # noqa: S301 (our own driver's)
-                    for chunk in links_to(self.url).fetch(span):
+                    for chunk in thread_cluster(self.url).fetch(span):
                         yield from decode(chunk, MESSAGE_SCHEMA.names, span.broker)
 
 
 @cache
-def _settle_down() -> None:
-    """What was loaded stays: the collector need not look at it again in each of many short tasks."""
+def _freeze_heap() -> None:
+    """Exclude loaded modules from garbage collection, which would scan them again in each of many short tasks."""
     gc.collect()
     gc.freeze()

@@ -10,7 +10,7 @@ from typing import Final
 from litemq.errors import LiteMQError
 from litemq.net.blocking import BlockingPeer
 from litemq.proto.wire_pb2 import CommitRequest, GroupAssignment, JoinRequest, LeaveRequest, Opcode, QueueOffset
-from litemq.spark.fetch import links_to
+from litemq.spark.fetch import thread_cluster
 
 __all__ = ["GroupOffsets"]
 
@@ -19,26 +19,26 @@ _MEMBER: Final = "spark"
 
 
 class GroupOffsets:
-    """Says it to each broker: as a member that comes, commits, and leaves again."""
+    """Commits to each broker as a member that joins, commits and leaves."""
 
     def __init__(self, url: str, group: str) -> None:
         self._url = url
         self._group = group
 
-    def tell(self, queues: Mapping[str, int]) -> None:
-        """The next offset of each queue, by ``topic/broker/number``. Whatever goes wrong is only said: the query does not need it."""
-        places: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    def commit(self, queues: Mapping[str, int]) -> None:
+        """Commit the next offset of each queue, named ``topic/broker/number``. Only log a failure: the query does not depend on it."""
+        offsets_by_topic: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         for name, offset in queues.items():
             topic, rest = name.split("/", 1)
             broker, number = rest.rsplit("/", 1)
-            places[broker, topic][int(number)] = offset
-        for (broker, topic), offsets in places.items():
+            offsets_by_topic[broker, topic][int(number)] = offset
+        for (broker, topic), offsets in offsets_by_topic.items():
             try:
-                self._commit(links_to(self._url).peer(broker), topic, offsets)
+                self._commit_topic(thread_cluster(self._url).peer(broker), topic, offsets)
             except LiteMQError as error:
-                _LOG.warning("group %s was not told how far the query is in %s at %s: %s", self._group, topic, broker, error)
+                _LOG.warning("offsets of group %s were not committed for %s at %s: %s", self._group, topic, broker, error)
 
-    def _commit(self, peer: BlockingPeer, topic: str, offsets: Mapping[int, int]) -> None:
+    def _commit_topic(self, peer: BlockingPeer, topic: str, offsets: Mapping[int, int]) -> None:
         join = JoinRequest(group=self._group, topic=topic, member=_MEMBER)
         assigned = GroupAssignment.FromString(peer.request(Opcode.JOIN_GROUP, join.SerializeToString()).header)
         done = [

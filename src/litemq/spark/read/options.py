@@ -12,7 +12,7 @@ from litemq.spark.options import OptionReader, moment_ms
 
 __all__ = ["ReadOptions", "Start", "parse_read_options"]
 
-_OF: Final = "the litemq source"
+_SOURCE_NAME: Final = "the litemq source"
 EARLIEST: Final = -2
 LATEST: Final = -1
 _CHOICE: Final = ("subscribe", "subscribePattern", "assign")
@@ -38,18 +38,18 @@ KNOWN: Final = (
     "key",
 )
 
-# Of some queues, each by its topic, and its number or ``broker/number``.
-OfQueues = Mapping[str, Mapping[str, int]]
+# Values of some queues, each by its topic, and its number or ``broker/number``.
+QueueValues = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin or to end: a word for all queues, or offsets or times for some. What is named nowhere is at ``otherwise``."""
+    """Where a read begins or ends: a word for all queues, or offsets or times for some. Other queues use ``default``."""
 
-    otherwise: int = EARLIEST  # or LATEST
+    default: int = EARLIEST  # or LATEST
     time_ms: int | None = None  # for all of them
-    offsets: OfQueues | None = None
-    times_ms: OfQueues | None = None
+    offsets: QueueValues | None = None
+    times_ms: QueueValues | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ReadOptions:
 
 def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream", "either"]) -> ReadOptions:
     """Raises ``InvalidArgumentError`` with what would be right. ``either``: what only one of the two takes is left to them."""
-    read = OptionReader(given, KNOWN, of=_OF)
+    read = OptionReader(given, KNOWN, of=_SOURCE_NAME)
     if kind == "stream" and read.given & set(_ENDING):
         name = min(read.given & set(_ENDING))
         hint = "begin with startingTimestamp, or use spark.read" if name == "storedAfter" else "a stream has no end; use spark.read"
@@ -88,7 +88,7 @@ def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream"
     chosen = [name for name in _CHOICE if name in read.given]
     if len(chosen) != 1:
         which = "they exclude each other" if chosen else 'for example .option("subscribe", "orders")'
-        raise InvalidArgumentError(f"{_OF} needs exactly one of subscribe, subscribePattern and assign: {which}")
+        raise InvalidArgumentError(f"{_SOURCE_NAME} needs exactly one of subscribe, subscribePattern and assign: {which}")
     columns = read.names("columns")
     topics = read.names("subscribe")
     group, prefix = read.text("groupId"), read.text("groupIdPrefix")
@@ -113,29 +113,29 @@ def parse_read_options(given: Mapping[str, str], kind: Literal["batch", "stream"
         tag=read.text("tag"),
         key=read.text("key"),
     )
-    if kind == "batch" and options.start.otherwise == LATEST:
+    if kind == "batch" and options.start.default == LATEST:
         raise InvalidArgumentError("option startingOffsets=latest: there is nothing behind the latest message; choose earliest or offsets")
-    if options.end.otherwise == EARLIEST:
+    if options.end.default == EARLIEST:
         raise InvalidArgumentError("option endingOffsets=earliest: there is nothing before the earliest message; choose latest or offsets")
     return options
 
 
-def _start(read: OptionReader, edge: str, otherwise: int) -> Start:
+def _start(read: OptionReader, edge: str, default: int) -> Start:
     """One edge; times for all come before times for some, and those before offsets, as in Kafka's source."""
     time_ms = read.moment(f"{edge}Timestamp")
     if time_ms is not None:
-        return Start(otherwise, time_ms=time_ms)
+        return Start(default, time_ms=time_ms)
     times = read.json_object(f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE)
     if times is not None:
-        return Start(otherwise, times_ms=_of_queues(times, f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE, times=True))
+        return Start(default, times_ms=_parse_queue_values(times, f"{edge}OffsetsByTimestamp", _TIMES_EXAMPLE, times=True))
     word = read.text(f"{edge}Offsets")
     if word is None or word.strip().lower() in ("earliest", "latest"):
-        return Start(otherwise if word is None else EARLIEST if word.strip().lower() == "earliest" else LATEST)
+        return Start(default if word is None else EARLIEST if word.strip().lower() == "earliest" else LATEST)
     offsets = read.json_object(f"{edge}Offsets", _OFFSETS_EXAMPLE)
-    return Start(otherwise, offsets=_of_queues(offsets or {}, f"{edge}Offsets", _OFFSETS_EXAMPLE, times=False))
+    return Start(default, offsets=_parse_queue_values(offsets or {}, f"{edge}Offsets", _OFFSETS_EXAMPLE, times=False))
 
 
-def _of_queues(found: Mapping[str, Any], name: str, example: str, *, times: bool) -> dict[str, dict[str, int]]:
+def _parse_queue_values(found: Mapping[str, Any], name: str, example: str, *, times: bool) -> dict[str, dict[str, int]]:
     read: dict[str, dict[str, int]] = {}
     for topic, queues in found.items():
         if not isinstance(queues, dict):

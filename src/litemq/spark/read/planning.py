@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from litemq.errors import CheckpointMismatchError, DataLossError, InvalidArgumentError
-from litemq.spark.brokers import QueueBounds, TopicPlace, check_topic
+from litemq.spark.brokers import BrokerTopic, QueueBounds, check_topic
 from litemq.spark.fetch import QueueSpan
-from litemq.spark.read.options import EARLIEST, LATEST, OfQueues, ReadOptions, Start
+from litemq.spark.read.options import EARLIEST, LATEST, QueueValues, ReadOptions, Start
 from litemq.types import is_system_name
 
 __all__ = [
     "Offsets",
-    "admitted",
-    "bounded",
-    "chosen_places",
+    "admitted_offsets",
+    "batch_spans",
     "chosen_queues",
-    "edge",
-    "followed",
-    "packed",
+    "chosen_topics",
+    "edge_offsets",
+    "pack_tasks",
     "queue_name",
+    "resumed_offsets",
     "spans_between",
     "topic_name",
 ]
@@ -44,11 +44,11 @@ class Offsets(NamedTuple):
     topics: dict[str, str]
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Offsets:
-        """As a checkpoint has it."""
+    def from_json(cls, stored: Mapping[str, Any]) -> Offsets:
+        """Read offsets as a checkpoint stores them."""
         try:
-            queues = {str(name): int(offset) for name, offset in told["queues"].items()}
-            return cls(queues, {str(name): str(identity) for name, identity in told["topics"].items()})
+            queues = {str(name): int(offset) for name, offset in stored["queues"].items()}
+            return cls(queues, {str(name): str(identity) for name, identity in stored["topics"].items()})
         except (KeyError, TypeError, ValueError, AttributeError):
             raise CheckpointMismatchError(
                 "the query's checkpoint was not written by the litemq source: give the query a checkpointLocation of its own"
@@ -71,18 +71,18 @@ def topic_name(queue: QueueBounds) -> str:
 # Which queues ---------------------------------------------------------------------------------------------------------------------
 
 
-def chosen_places(options: ReadOptions, places: Sequence[TopicPlace]) -> list[TopicPlace]:
-    """The topics that a query wants, at all their brokers. Raises where one is not there."""
-    there = {place.topic for place in places}
+def chosen_topics(options: ReadOptions, topics: Sequence[BrokerTopic]) -> list[BrokerTopic]:
+    """The topics that a query reads, at all their brokers. Raise if one does not exist."""
+    existing = {each.topic for each in topics}
     if options.pattern is not None:
-        wanted = {topic for topic in there if options.pattern.fullmatch(topic)}
+        wanted = {topic for topic in existing if options.pattern.fullmatch(topic)}
     else:
         wanted = set(options.topics or options.assigned or ())
-        for topic in sorted(wanted - there):
+        for topic in sorted(wanted - existing):
             if is_system_name(topic) and not options.include_system:
                 raise InvalidArgumentError(f"topic {topic!r} is the broker's own: set includeSystem to true to read it")
-            check_topic(topic, places)
-    return [place for place in places if place.topic in wanted]
+            check_topic(topic, topics)
+    return [each for each in topics if each.topic in wanted]
 
 
 def chosen_queues(options: ReadOptions, queues: Sequence[QueueBounds]) -> list[QueueBounds]:
@@ -109,9 +109,9 @@ def _named(names: Mapping[str, Iterable[str]], queues: Sequence[QueueBounds], op
 # Where they begin and end ---------------------------------------------------------------------------------------------------------
 
 
-def edge(wanted: Start, queues: Sequence[QueueBounds], at_time: AtTime, option: str) -> dict[str, int]:
+def edge_offsets(wanted: Start, queues: Sequence[QueueBounds], at_time: AtTime, option: str) -> dict[str, int]:
     """The offset at which each queue begins, or ends."""
-    given: OfQueues | None = wanted.offsets if wanted.offsets is not None else wanted.times_ms
+    given: QueueValues | None = wanted.offsets if wanted.offsets is not None else wanted.times_ms
     special: dict[QueueBounds, int] = {}
     for topic, numbers in (given or {}).items():
         for number, value in numbers.items():
@@ -120,29 +120,31 @@ def edge(wanted: Start, queues: Sequence[QueueBounds], at_time: AtTime, option: 
     found = {}
     for queue in queues:
         if wanted.time_ms is not None:
-            at = min(queue.next, at_time(queue, wanted.time_ms))
+            at = min(queue.end_offset, at_time(queue, wanted.time_ms))
         elif queue not in special:
-            at = wanted.otherwise
+            at = wanted.default
         elif wanted.times_ms is not None:
-            at = min(queue.next, at_time(queue, special[queue]))
+            at = min(queue.end_offset, at_time(queue, special[queue]))
         else:
             at = special[queue]
-        found[queue_name(queue)] = queue.least if at == EARLIEST else queue.next if at == LATEST else at
+        found[queue_name(queue)] = queue.start_offset if at == EARLIEST else queue.end_offset if at == LATEST else at
     return found
 
 
-def bounded(begin: Mapping[str, int], end: Mapping[str, int], queues: Sequence[QueueBounds], *, fail_on_data_loss: bool) -> list[QueueSpan]:
-    """What a batch query reads. What was asked for by its offset, and is not there, is a loss."""
+def batch_spans(
+    begin: Mapping[str, int], end: Mapping[str, int], queues: Sequence[QueueBounds], *, fail_on_data_loss: bool
+) -> list[QueueSpan]:
+    """The spans that a batch query reads. An offset that was asked for and does not exist is a loss."""
     spans = []
     for queue in queues:
         name = queue_name(queue)
         first, last = begin[name], end[name]
-        if fail_on_data_loss and (first < queue.least or first > queue.next or last > queue.next):
+        if fail_on_data_loss and (first < queue.start_offset or first > queue.end_offset or last > queue.end_offset):
             raise DataLossError(
-                f"{name}: offsets {first} … {last} were asked for, and it has {queue.least} … {queue.next}. "
+                f"{name}: offsets {first} … {last} were asked for, and it has {queue.start_offset} … {queue.end_offset}. "
                 "Ask for those, or set failOnDataLoss to false"
             )
-        first, last = max(first, queue.least), min(last, queue.next)
+        first, last = max(first, queue.start_offset), min(last, queue.end_offset)
         if first < last:
             spans.append(QueueSpan(queue.broker, queue.topic, queue.queue_id, first, last))
     return spans
@@ -151,8 +153,8 @@ def bounded(begin: Mapping[str, int], end: Mapping[str, int], queues: Sequence[Q
 # A stream's next step --------------------------------------------------------------------------------------------------------------
 
 
-def followed(start: Offsets, queues: Sequence[QueueBounds], *, fail_on_data_loss: bool) -> Offsets:
-    """Where a stream really goes on: its offsets, those of queues that are new, and none of queues that are gone.
+def resumed_offsets(start: Offsets, queues: Sequence[QueueBounds], *, fail_on_data_loss: bool) -> Offsets:
+    """Where a stream continues: at its offsets, with queues that are new and without queues that are gone.
 
     Raises where messages are lost, or where the offsets are of another cluster's queues.
     """
@@ -160,48 +162,50 @@ def followed(start: Offsets, queues: Sequence[QueueBounds], *, fail_on_data_loss
     for queue in queues:
         name = queue_name(queue)
         at = start.queues.get(name)
-        found[name] = queue.least if at is None else _still_there(name, at, start.topics.get(topic_name(queue)), queue, fail_on_data_loss)
+        found[name] = (
+            queue.start_offset if at is None else _checked_offset(name, at, start.topics.get(topic_name(queue)), queue, fail_on_data_loss)
+        )
     read = {queue.topic for queue in queues}
     gone = [name for name in sorted(start.queues) if name not in found and name.split("/", 1)[0] in read]
     if gone:
-        _lose(f"{', '.join(gone[:5])}: no broker has these queues any more, which the query has read before", fail_on_data_loss)
+        _report_loss(f"{', '.join(gone[:5])}: no broker has these queues any more, which the query has read before", fail_on_data_loss)
     return Offsets(found, {topic_name(queue): queue.identity for queue in queues})
 
 
-def _still_there(name: str, at: int, identity: str | None, queue: QueueBounds, fail_on_data_loss: bool) -> int:
+def _checked_offset(name: str, at: int, identity: str | None, queue: QueueBounds, fail_on_data_loss: bool) -> int:
     is_same = identity in (None, queue.identity)
-    if at > queue.next or (not is_same and at > queue.least):
+    if at > queue.end_offset or (not is_same and at > queue.start_offset):
         raise CheckpointMismatchError(
-            f"{name}: the query's checkpoint is at offset {at}, and this queue has {queue.least} … {queue.next}"
+            f"{name}: the query's checkpoint is at offset {at}, and this queue has {queue.start_offset} … {queue.end_offset}"
             f"{'' if is_same else ' in another topic of the same name'}: it is another cluster's, or its broker has lost its data. "
             "Give the query its own cluster's url, or a new checkpointLocation"
         )
-    if at < queue.least:
+    if at < queue.start_offset:
         why = "retention took them" if is_same else "the topic was deleted, and created anew"
-        _lose(f"{name}: offsets {at} … {queue.least - 1} are gone before the query has read them, {why}", fail_on_data_loss)
-        return queue.least
+        _report_loss(f"{name}: offsets {at} … {queue.start_offset - 1} are gone before the query has read them, {why}", fail_on_data_loss)
+        return queue.start_offset
     return at
 
 
-def _lose(what: str, fail_on_data_loss: bool) -> None:
+def _report_loss(what: str, fail_on_data_loss: bool) -> None:
     if fail_on_data_loss:
         raise DataLossError(f"{what}. To go on without them, set failOnDataLoss to false")
     _LOG.warning("%s", what)
 
 
-def admitted(start: Offsets, known: Mapping[str, int], latest: Mapping[str, int], most: int | None) -> Offsets:
-    """How far the next batch goes: to the latest messages, or so that it has no more than ``most``, each queue its share of what waits.
+def admitted_offsets(start: Offsets, known: Mapping[str, int], latest: Mapping[str, int], limit: int | None) -> Offsets:
+    """Where the next batch ends: at the latest messages, or after ``limit`` messages, each queue with its share of the backlog.
 
     A queue that the query does not know yet comes in at its beginning, and has its messages read from the next batch on: so what a batch
     reads hangs on its two offsets alone, however often it is read.
     """
     waiting = {name: max(0, latest[name] - at) if name in known else 0 for name, at in start.queues.items()}
     total = sum(waiting.values())
-    if most is None or total <= most:
+    if limit is None or total <= limit:
         return start._replace(queues={name: at + waiting[name] for name, at in start.queues.items()})
-    shares = {name: most * left // total for name, left in waiting.items()}
-    over = most - sum(shares.values())
-    for name in sorted(waiting, key=lambda name: (-(most * waiting[name] % total), name))[:over]:
+    shares = {name: limit * left // total for name, left in waiting.items()}
+    over = limit - sum(shares.values())
+    for name in sorted(waiting, key=lambda name: (-(limit * waiting[name] % total), name))[:over]:
         shares[name] += 1
     return start._replace(queues={name: at + shares[name] for name, at in start.queues.items()})
 
@@ -221,15 +225,15 @@ def spans_between(start: Offsets, end: Offsets) -> list[QueueSpan]:
 # Tasks ----------------------------------------------------------------------------------------------------------------------------
 
 
-def packed(
+def pack_tasks(
     spans: Sequence[QueueSpan],
     row_bytes: Callable[[str], float],
     *,
-    least: int | None = None,
-    most_records: int | None = None,
+    min_tasks: int | None = None,
+    max_records: int | None = None,
     partition_bytes: int = PARTITION_BYTES,
 ) -> list[tuple[QueueSpan, ...]]:
-    """Spans cut and put together to tasks of about the same size; neighbours ask different brokers, where there are some."""
+    """Cut and pack spans into tasks of about the same size. Neighbouring tasks read from different brokers if possible."""
     ordered = sorted(spans, key=lambda span: (span.topic, span.queue_id, span.broker))
     rows = sum(span.end - span.begin for span in ordered)
     if not rows:
@@ -241,9 +245,9 @@ def packed(
         weights = {topic: max(1.0, row_bytes(topic)) for topic in {span.topic for span in ordered}}
         total = sum(weights[span.topic] * (span.end - span.begin) for span in ordered)
         tasks = int(-(-total // partition_bytes))
-    if most_records is not None:
-        tasks = max(tasks, -(-rows // most_records))
-    tasks = min(max(tasks, least or 1), rows)
+    if max_records is not None:
+        tasks = max(tasks, -(-rows // max_records))
+    tasks = min(max(tasks, min_tasks or 1), rows)
     share = sum(weights[span.topic] * (span.end - span.begin) for span in ordered) / tasks
     bins: list[list[QueueSpan]] = [[] for _ in range(tasks)]
     done = 0.0
@@ -257,21 +261,21 @@ def packed(
             at += count
             done += count * weights[span.topic]
     whole = [tuple(each) for each in bins if each]
-    return [part for each in whole for part in _of_at_most(each, most_records)]
+    return [part for each in whole for part in _split_by_records(each, max_records)]
 
 
-def _of_at_most(spans: tuple[QueueSpan, ...], most: int | None) -> Iterable[tuple[QueueSpan, ...]]:
-    """Rounding, and rows of different sizes, must not make a task larger than it may be."""
-    if most is None:
+def _split_by_records(spans: tuple[QueueSpan, ...], limit: int | None) -> Iterable[tuple[QueueSpan, ...]]:
+    """Split a task that rounding, or rows of different sizes, made larger than ``limit`` records."""
+    if limit is None:
         return [spans]
     parts: list[list[QueueSpan]] = [[]]
-    room = most
+    room = limit
     for span in spans:
         at = span.begin
         while at < span.end:
             if not room:
                 parts.append([])
-                room = most
+                room = limit
             count = min(room, span.end - at)
             parts[-1].append(span._replace(begin=at, end=at + count))
             at += count

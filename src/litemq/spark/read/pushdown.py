@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
-from litemq.spark.brokers import TopicPlace
+from litemq.spark.brokers import BrokerTopic
 from litemq.spark.fetch import QueueSpan
 
-__all__ = ["Narrowed", "PushFilters"]
+__all__ = ["PushFilters", "ReadScope"]
 
 _NAMES = ("topic", "broker", "queue_id")
 
@@ -31,8 +31,8 @@ class PushFilters:
         return self._push(filters)
 
 
-class Narrowed:
-    """What is left of a read."""
+class ReadScope:
+    """What a read must cover: topics, queues, offsets and times."""
 
     def __init__(self) -> None:
         self._values: dict[str, set[Any]] = {}
@@ -40,20 +40,20 @@ class Narrowed:
         self._times: tuple[int | None, int | None] = (None, None)  # from the first on, and before the second
 
     @classmethod
-    def by(cls, filters: Sequence[Filter]) -> Self:
-        """What these leave; those that are not understood leave everything."""
-        narrowed = cls()
+    def from_filters(cls, filters: Sequence[Filter]) -> Self:
+        """Narrow a read by ``filters``. A filter that is not understood narrows nothing."""
+        scope = cls()
         for each in filters:
             column = ".".join(getattr(each, "attribute", ()))
             value = getattr(each, "value", None)
             if column in _NAMES and isinstance(each, EqualTo | In):
                 values = set(value) if isinstance(each, In) and isinstance(value, tuple) else {value}
-                narrowed._values[column] = narrowed._values.get(column, values) & values
+                scope._values[column] = scope._values.get(column, values) & values
             elif column == "queue_offset" and isinstance(value, int):
-                narrowed._narrow_offsets(each, value)
+                scope._narrow_offsets(each, value)
             elif column == "store_timestamp" and isinstance(value, datetime):
-                narrowed._narrow_times(each, value)
-        return narrowed
+                scope._narrow_times(each, value)
+        return scope
 
     def _narrow_offsets(self, each: Filter, value: int) -> None:
         first, end = self._offsets
@@ -76,18 +76,18 @@ class Narrowed:
         if isinstance(each, EqualTo | LessThan | LessThanOrEqual):
             self._times = (self._times[0], min(self._times[1] or ms + 2, ms + 2))
 
-    def with_times(self, after: int | None, before: int | None) -> Narrowed:
-        """The same, within these times (ms), too."""
-        narrowed = Narrowed()
-        narrowed._values, narrowed._offsets = self._values, self._offsets
+    def with_times(self, after: int | None, before: int | None) -> ReadScope:
+        """Return a copy that is also limited to these times (ms)."""
+        scope = ReadScope()
+        scope._values, scope._offsets = self._values, self._offsets
         firsts = [each for each in (self._times[0], after) if each is not None]
         ends = [each for each in (self._times[1], before) if each is not None]
-        narrowed._times = (max(firsts, default=None), min(ends, default=None))
-        return narrowed
+        scope._times = (max(firsts, default=None), min(ends, default=None))
+        return scope
 
-    def wants_topic(self, place: TopicPlace) -> bool:
+    def wants_topic(self, topic: BrokerTopic) -> bool:
         """Whether a topic at a broker has anything that is wanted."""
-        return all(value in self._values.get(name, {value}) for name, value in (("topic", place.topic), ("broker", place.broker)))
+        return all(value in self._values.get(name, {value}) for name, value in (("topic", topic.topic), ("broker", topic.broker)))
 
     def cut(self, span: QueueSpan, at_time: Callable[[QueueSpan, int], int]) -> QueueSpan | None:
         """What is wanted of a span."""

@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from litemq.spark.fetch import Loss, QueueSpan, decode, links_to
+from litemq.spark.fetch import Loss, QueueSpan, decode, thread_cluster
 from litemq.spark.task_process import freeze_once
 
-__all__ = ["RowsWanted", "rows_of"]
+__all__ = ["RowQuery", "read_rows"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class RowsWanted(NamedTuple):
-    """What a task makes of its spans."""
+class RowQuery(NamedTuple):
+    """The rows and columns that a task reads of its spans."""
 
     url: str
     columns: tuple[str, ...]
@@ -27,25 +27,25 @@ class RowsWanted(NamedTuple):
     fail_on_data_loss: bool = True
 
 
-def rows_of(spans: Sequence[QueueSpan], wanted: RowsWanted) -> Iterator[pa.RecordBatch]:
-    """The rows of these spans, one queue behind another and each in its order."""
+def read_rows(spans: Sequence[QueueSpan], query: RowQuery) -> Iterator[pa.RecordBatch]:
+    """Read the rows of ``spans``, one queue after another, each in its order."""
     freeze_once()
-    links = links_to(wanted.url)
-    needed = [name for name, value in (("tags", wanted.tag), ("keys", wanted.key)) if value is not None]
-    decoded = [*wanted.columns, *(name for name in needed if name not in wanted.columns)]
+    cluster = thread_cluster(query.url)
+    needed = [name for name, value in (("tags", query.tag), ("keys", query.key)) if value is not None]
+    decoded = [*query.columns, *(name for name in needed if name not in query.columns)]
     for span in spans:
-        losses: list[Loss] | None = None if wanted.fail_on_data_loss else []
-        for records in links.fetch(span, losses=losses):
+        losses: list[Loss] | None = None if query.fail_on_data_loss else []
+        for records in cluster.fetch(span, losses=losses):
             for batch in decode(records, decoded, span.broker):
-                chosen = _having(_having(batch, "tags", wanted.tag), "keys", wanted.key) if needed else batch
+                chosen = _rows_with(_rows_with(batch, "tags", query.tag), "keys", query.key) if needed else batch
                 if chosen.num_rows:
-                    yield chosen.select(list(wanted.columns)) if len(decoded) > len(wanted.columns) else chosen
+                    yield chosen.select(list(query.columns)) if len(decoded) > len(query.columns) else chosen
         for loss in losses or ():
             _LOG.warning("%s: offsets %d … %d are left out, %s", loss.span, loss.span.begin, loss.span.end - 1, loss.why)
 
 
-def _having(batch: pa.RecordBatch, column: str, value: str | None) -> pa.RecordBatch:
-    """The rows whose list in a column has a value."""
+def _rows_with(batch: pa.RecordBatch, column: str, value: str | None) -> pa.RecordBatch:
+    """Keep the rows whose list in ``column`` contains ``value``."""
     if value is None:
         return batch
     import pyarrow.compute as pc

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from litemq.errors import LiteMQError
-from litemq.spark.fetch import BrokerLinks, QueueSpan
+from litemq.spark.fetch import ClusterReader, QueueSpan
 
 __all__ = ["RowSizes"]
 
 _SAMPLE_BYTES: Final = 64 << 10
-_GUESS: Final = 1024.0
+_DEFAULT_ROW_BYTES: Final = 1024.0
 
 
 class RowSizes:
     """Mean sizes of records, each topic's found out once, from a few messages of its longest span."""
 
-    def __init__(self, links: BrokerLinks, spans: Sequence[QueueSpan]) -> None:
-        self._links = links
+    def __init__(self, cluster: ClusterReader, spans: Sequence[QueueSpan]) -> None:
+        self._cluster = cluster
         self._spans = spans
         self._known: dict[str, float] = {}
 
-    def of(self, topic: str) -> float:
-        """Bytes of one record."""
+    def mean_bytes(self, topic: str) -> float:
+        """The mean size of a record of ``topic``."""
         if topic not in self._known:
             longest = max((span for span in self._spans if span.topic == topic), key=lambda span: span.end - span.begin)
             self._known[topic] = self._sampled(longest)
@@ -32,7 +32,7 @@ class RowSizes:
     def _sampled(self, span: QueueSpan) -> float:
         middle = (span.begin + span.end) // 2
         try:
-            records, count = self._links.sample(span._replace(begin=middle), _SAMPLE_BYTES)
+            records, count = self._cluster.sample(span._replace(begin=middle), _SAMPLE_BYTES)
         except LiteMQError:
-            return _GUESS  # whoever reads it will say what is wrong
-        return len(records) / count if count else _GUESS
+            return _DEFAULT_ROW_BYTES  # the task that reads it will raise the error
+        return len(records) / count if count else _DEFAULT_ROW_BYTES

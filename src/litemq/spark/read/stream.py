@@ -14,23 +14,23 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from litemq.errors import UnsupportedFeatureError
 from litemq.spark.brokers import QueueBounds
-from litemq.spark.fetch import BrokerLinks, links_to
+from litemq.spark.fetch import ClusterReader, thread_cluster
 from litemq.spark.read.group_offsets import GroupOffsets
 from litemq.spark.read.options import ReadOptions
 from litemq.spark.read.partitions import SpansPartition
 from litemq.spark.read.planning import (
     Offsets,
-    admitted,
-    chosen_places,
+    admitted_offsets,
     chosen_queues,
-    edge,
-    followed,
-    packed,
+    chosen_topics,
+    edge_offsets,
+    pack_tasks,
     queue_name,
+    resumed_offsets,
     spans_between,
     topic_name,
 )
-from litemq.spark.read.rows import RowsWanted, rows_of
+from litemq.spark.read.rows import RowQuery, read_rows
 from litemq.spark.read.sampling import RowSizes
 
 __all__ = ["StreamReader"]
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options = options
-        self._wanted = RowsWanted(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
+        self._query = RowQuery(options.url, columns, options.tag, options.key, options.fail_on_data_loss)
         self._latest: dict[str, int] | None = None  # as it was seen last
         self._until: dict[str, int] | None = None  # with AvailableNow: as it was when the query began
         self._followed = False
@@ -49,27 +49,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # What there is ---------------------------------------------------------------------------------------------------------------
 
-    def _links(self) -> BrokerLinks:
-        return links_to(self._options.url)
+    def _cluster(self) -> ClusterReader:
+        return thread_cluster(self._options.url)
 
     def _queues(self) -> list[QueueBounds]:
-        """Asked each time: topics grow, and brokers come."""
-        links = self._links()
-        places = chosen_places(self._options, links.topics(self._options.include_system))
-        queues = chosen_queues(self._options, links.ranges(places))
-        self._latest = {queue_name(queue): queue.next for queue in queues}
+        """Describe the queues again for each batch: topics grow, and brokers are added."""
+        cluster = self._cluster()
+        topics = chosen_topics(self._options, cluster.topics(self._options.include_system))
+        queues = chosen_queues(self._options, cluster.queue_bounds(topics))
+        self._latest = {queue_name(queue): queue.end_offset for queue in queues}
         return queues
 
     # Spark asks, for each batch ----------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         queues = self._queues()
-        links = self._links()
+        cluster = self._cluster()
 
         def at_time(queue: QueueBounds, ms: int) -> int:
-            return links.offset_at_time(queue.broker, queue.topic, queue.queue_id, ms)
+            return cluster.offset_at_time(queue.broker, queue.topic, queue.queue_id, ms)
 
-        begin = edge(self._options.start, queues, at_time, "startingOffsets")
+        begin = edge_offsets(self._options.start, queues, at_time, "startingOffsets")
         return Offsets(begin, {topic_name(queue): queue.identity for queue in queues}).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -77,30 +77,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        begin = Offsets.of_json(start)
+        begin = Offsets.from_json(start)
         now = self._follow(begin)
         latest = self._latest or {}
         if self._until is not None:
             latest = {name: min(offset, self._until.get(name, now.queues[name])) for name, offset in latest.items()}
-        return admitted(now, begin.queues, latest, _most_rows(limit)).to_json()
+        return admitted_offsets(now, begin.queues, latest, _max_rows(limit)).to_json()
 
     def _follow(self, begin: Offsets) -> Offsets:
-        now = followed(begin, self._queues(), fail_on_data_loss=self._options.fail_on_data_loss)
+        now = resumed_offsets(begin, self._queues(), fail_on_data_loss=self._options.fail_on_data_loss)
         self._followed = True
         return now
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        first, last = Offsets.of_json(start), Offsets.of_json(end)
+        first, last = Offsets.from_json(start), Offsets.from_json(end)
         if not self._followed:
             self._follow(first)  # a batch that another process has planned: are these its queues?
         spans = spans_between(first, last)
-        sizes = RowSizes(self._links(), spans)
-        parts = packed(spans, sizes.of, least=self._options.min_partitions, most_records=self._options.max_records_per_partition)
+        sizes = RowSizes(self._cluster(), spans)
+        parts = pack_tasks(
+            spans, sizes.mean_bytes, min_tasks=self._options.min_partitions, max_records=self._options.max_records_per_partition
+        )
         return [SpansPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spans = partition.spans if isinstance(partition, SpansPartition) else ()
-        return rows_of(spans, self._wanted)
+        return read_rows(spans, self._query)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._queues()
@@ -114,13 +116,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.group_id is not None:
             if self._group is None:
                 self._group = GroupOffsets(self._options.url, self._options.group_id)
-            self._group.tell(Offsets.of_json(end).queues)
+            self._group.commit(Offsets.from_json(end).queues)
 
     def stop(self) -> None:
-        self._links().close()
+        self._cluster().close()
 
 
-def _most_rows(limit: ReadLimit) -> int | None:
+def _max_rows(limit: ReadLimit) -> int | None:
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     if isinstance(limit, ReadAllAvailable):

@@ -65,8 +65,8 @@ class DeltaRsTable:
         self._check_columns()
 
     def _check_columns(self) -> None:
-        there = {field.name for field in self._table.schema().fields}
-        missing = [name for name in self.layout.schema.names if name not in there]
+        existing = {field.name for field in self._table.schema().fields}
+        missing = [name for name in self.layout.schema.names if name not in existing]
         if missing or tuple(self._table.metadata().partition_columns) != self.layout.partition_by:
             raise InvalidArgumentError(
                 f"{self.folder.location}: the Delta table there is another one: it lacks {', '.join(missing) or 'nothing'} and is partitioned "
@@ -88,7 +88,7 @@ class DeltaRsTable:
 
     def _file(self, row: Mapping[str, Any]) -> TableFile:
         least, most = (
-            {name[4:]: _told(value) for name, value in row.items() if name.startswith(kind) and value is not None}
+            {name[4:]: _statistic(value) for name, value in row.items() if name.startswith(kind) and value is not None}
             for kind in ("min.", "max.")
         )
         partition = {name: str(row[f"partition.{name}"]) for name in self.layout.partition_by}
@@ -116,8 +116,8 @@ class DeltaRsTable:
         ]
         for _ in range(_TRIES):
             self.refresh()
-            there = set(pa.table(self._table.get_add_actions())["path"].to_pylist())
-            if not all(one.path in there for one in old):
+            existing = set(pa.table(self._table.get_add_actions())["path"].to_pylist())
+            if not all(one.path in existing for one in old):
                 return False
             if self._commit(actions, None):
                 return True
@@ -154,6 +154,6 @@ def _add(file: TableFile, *, data_change: bool) -> AddAction:
     return AddAction(file.path, file.size, dict(file.partition), int(time.time() * 1000), data_change, json.dumps(stats))
 
 
-def _told(value: Any) -> Any:
+def _statistic(value: Any) -> Any:
     """A time as the table's log has it."""
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if hasattr(value, "isoformat") else value

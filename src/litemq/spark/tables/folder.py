@@ -64,7 +64,7 @@ class TableFolder:
         target = self.local / path
         made = _make_folders(target.parent)
         with target.open("xb", buffering=0) as file:
-            yield _WrittenBehind(file.fileno())
+            yield _WriteBehindFile(file.fileno())
             os.fsync(file.fileno())
         for folder in {target.parent, *made}:
             sync_folder(folder)
@@ -128,7 +128,7 @@ class TableFolder:
         return found
 
 
-class _WrittenBehind:
+class _WriteBehindFile:
     """A file as Arrow writes it. What is written begins its way to disk at once, not all of it at the end."""
 
     def __init__(self, fd: int) -> None:

@@ -2,7 +2,7 @@
 
 A file never mixes topics or hours: ``topic=orders/store_date=2026-01-31/store_hour=7/<name>.parquet``. The hour is that of
 ``store_timestamp``, in UTC. As in any partitioned table, what the folder says is not in the file: a file has every column of
-``MESSAGE_SCHEMA`` but ``topic``. Rows are sorted by (broker, queue_id, queue_offset), so that a row group holds a few stretches of queues,
+``MESSAGE_SCHEMA`` but ``topic``. Rows are sorted by (broker, queue_id, queue_offset), so that a row group holds a few runs of queues,
 and its statistics say which. Which files there are is only what the table's log says: others are left over, or not committed yet.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from litemq.spark.schema import BROKER, MESSAGE_SCHEMA
 
-__all__ = ["FILE_SCHEMA", "KEY", "MESSAGES", "STATISTICS", "TableFile", "TableLayout", "folder_of", "hour_partition"]
+__all__ = ["FILE_SCHEMA", "KEY", "MESSAGES", "STATISTICS", "TableFile", "TableLayout", "hour_partition", "partition_folder"]
 
 STORE_DATE: Final = pa.field("store_date", pa.date32())
 STORE_HOUR: Final = pa.field("store_hour", pa.int32())
@@ -49,6 +49,7 @@ class TableFile:
     rows: int
     partition: Mapping[str, str]  # as the folders' names have it
     # Of the columns with statistics; times as text, in milliseconds and UTC. A column that is missing may hold anything.
+    # The names are those of the manifests of plain tables.
     least: Mapping[str, Any] = field(default_factory=dict)
     most: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,8 +61,8 @@ class TableFile:
             and self._meets("queue_offset", begin, end - 1)
         )
 
-    def _meets(self, column: str, least: Any, most: Any) -> bool:
-        return column not in self.least or (self.least[column] <= most and least <= self.most[column])
+    def _meets(self, column: str, minimum: Any, maximum: Any) -> bool:
+        return column not in self.least or (self.least[column] <= maximum and minimum <= self.most[column])
 
 
 def hour_partition(topic: str, hour: int) -> dict[str, str]:
@@ -70,6 +71,6 @@ def hour_partition(topic: str, hour: int) -> dict[str, str]:
     return {"topic": topic, STORE_DATE.name: begin.date().isoformat(), STORE_HOUR.name: str(begin.hour)}
 
 
-def folder_of(partition: Mapping[str, str], names: Iterable[str]) -> str:
+def partition_folder(partition: Mapping[str, str], names: Iterable[str]) -> str:
     """Where the files of a partition are, from the table's folder on."""
     return "/".join(f"{name}={partition[name]}" for name in names)

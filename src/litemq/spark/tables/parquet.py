@@ -28,7 +28,7 @@ _MANIFEST = re.compile(r"(\d{20})\.json", re.ASCII)
 _SNAPSHOT = re.compile(r"(\d{20})\.snapshot\.json", re.ASCII)
 _SNAPSHOT_EVERY: Final = 50
 # For so long it is known when a file was removed; nobody who read the table before needs it later.
-_REMEMBERED_S: Final = 31 * 86_400
+_REMOVED_KEPT_S: Final = 31 * 86_400
 _TRIES: Final = 5
 
 
@@ -50,8 +50,8 @@ class ParquetTable:
             self._write_once("table.json", about)
         if not is_parquet(folder):
             raise InvalidArgumentError(f"{folder.location}: there is no table")
-        self._about = json.loads((self._batches / "table.json").read_text())
-        if self._about["format"] != _FORMAT or list(self._about["columns"]) != layout.schema.names:
+        self._description = json.loads((self._batches / "table.json").read_text())
+        if self._description["format"] != _FORMAT or list(self._description["columns"]) != layout.schema.names:
             raise InvalidArgumentError(f"{folder.location}: the table there is another one, with other columns; choose another location")
         self._version = -1
         self._files: dict[str, TableFile] = {}
@@ -60,19 +60,19 @@ class ParquetTable:
         self.refresh()
 
     def identity(self) -> str:
-        return str(self._about["id"])
+        return str(self._description["id"])
 
     def refresh(self) -> None:
         for left in reversed(range(_TRIES)):
             try:
-                self._read_on()
+                self._read_new_versions()
             except FileNotFoundError:  # vacuum took what a newer snapshot has, after it was listed
                 if not left:
                     raise
             else:
                 return
 
-    def _read_on(self) -> None:
+    def _read_new_versions(self) -> None:
         names = [one.name for one in self._batches.iterdir()]
         snapshots = [int(found[1]) for name in names if (found := _SNAPSHOT.fullmatch(name))]
         newest = max(snapshots, default=-1)
@@ -84,9 +84,9 @@ class ParquetTable:
         versions = sorted(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
         for version in versions:
             if version > self._version:
-                self._take_in(version, json.loads((self._batches / f"{version:020d}.json").read_text()))
+                self._apply_manifest(version, json.loads((self._batches / f"{version:020d}.json").read_text()))
 
-    def _take_in(self, version: int, manifest: dict[str, Any]) -> None:
+    def _apply_manifest(self, version: int, manifest: dict[str, Any]) -> None:
         if version != self._version + 1:
             raise InvalidArgumentError(f"{self._batches}: version {self._version + 1} is missing, and {version} is there: restore it")
         for path in manifest["remove"]:
@@ -126,9 +126,9 @@ class ParquetTable:
         manifest = {"at": time.time(), "app_id": app_id, "batch_id": batch_id, "add": [asdict(one) for one in add], "remove": list(remove)}
         if not self._write_once(f"{version:020d}.json", manifest):
             return False
-        self._take_in(version, manifest)
+        self._apply_manifest(version, manifest)
         if version % _SNAPSHOT_EVERY == _SNAPSHOT_EVERY - 1:
-            self._removed = {path: at for path, at in self._removed.items() if at > time.time() - _REMEMBERED_S}
+            self._removed = {path: at for path, at in self._removed.items() if at > time.time() - _REMOVED_KEPT_S}
             whole = {"files": [asdict(one) for one in self._files.values()], "last": self._last, "removed": self._removed}
             self._write_once(f"{version:020d}.snapshot.json", whole)
         return True
@@ -156,13 +156,13 @@ class ParquetTable:
         self.refresh()
         before = time.time() - older_than_s
         gone = [path for path in lying if path not in self._files and self._removed.get(path, 0.0) <= before]
-        gone += [str(Path("_batches") / name) for name in self._folded(before)]
+        gone += [str(Path("_batches") / name) for name in self._superseded(before)]
         if not dry_run:
             for path in gone:
                 self.folder.delete(path)
         return gone
 
-    def _folded(self, before: float) -> list[str]:
+    def _superseded(self, before: float) -> list[str]:
         """Manifests and snapshots that a later snapshot, itself old enough, has in it."""
         names = [one.name for one in self._batches.iterdir()]
         old = [int(found[1]) for name in names if (found := _SNAPSHOT.fullmatch(name)) and (self._batches / name).stat().st_mtime <= before]

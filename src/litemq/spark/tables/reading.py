@@ -13,7 +13,7 @@ from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import TableFile
 from litemq.spark.tables.table import Table
 
-__all__ = ["queue_batches", "queue_files", "row_groups_of_queue"]
+__all__ = ["queue_batches", "queue_files", "queue_row_groups"]
 
 
 def queue_files(table: Table, topic: str, broker: str, queue_id: int, begin: int, end: int) -> list[TableFile]:
@@ -22,7 +22,7 @@ def queue_files(table: Table, topic: str, broker: str, queue_id: int, begin: int
     return sorted(found, key=lambda one: (one.least.get("queue_offset", 0), one.path))
 
 
-def row_groups_of_queue(file: pq.ParquetFile, broker: str, queue_id: int, begin: int, end: int) -> list[int]:
+def queue_row_groups(file: pq.ParquetFile, broker: str, queue_id: int, begin: int, end: int) -> list[int]:
     """The row groups of a file in which such rows may be, by their statistics."""
     columns = {name: file.schema_arrow.get_field_index(name) for name in (BROKER, "queue_id", "queue_offset")}
     wanted = {BROKER: (broker, broker), "queue_id": (queue_id, queue_id), "queue_offset": (begin, end - 1)}
@@ -45,15 +45,15 @@ def queue_batches(
     names = list(columns or MESSAGE_SCHEMA.names)
     read = list(dict.fromkeys([*(name for name in names if name != "topic"), BROKER, "queue_id", "queue_offset"]))
     with folder.open_input(file.path) as source, pq.ParquetFile(source) as parquet:
-        groups = row_groups_of_queue(parquet, broker, queue_id, begin, end)
+        groups = queue_row_groups(parquet, broker, queue_id, begin, end)
         for batch in parquet.iter_batches(8192, row_groups=groups, columns=read):
             offsets, queues = (batch[name].to_numpy() for name in ("queue_offset", "queue_id"))
             mine = (queues == queue_id) & (offsets >= begin) & (offsets < end)
             mine &= np.asarray(batch[BROKER].to_numpy(zero_copy_only=False) == broker)
             if not mine.any():
                 continue
-            first, behind = int(mine.argmax()), int(mine.size - mine[::-1].argmax())  # sorted: they stand together
-            rows = batch.slice(first, behind - first)
+            first, rows_end = int(mine.argmax()), int(mine.size - mine[::-1].argmax())  # sorted: they stand together
+            rows = batch.slice(first, rows_end - first)
             topics = pa.array([file.partition["topic"]]).take(pa.array(np.zeros(rows.num_rows, np.int64))) if "topic" in names else None
             yield pa.RecordBatch.from_arrays(
                 [topics if name == "topic" else rows[name] for name in names],

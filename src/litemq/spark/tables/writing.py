@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from litemq.spark.schema import BROKER
 from litemq.spark.tables.folder import TableFolder
-from litemq.spark.tables.layout import FILE_SCHEMA, KEY, MESSAGES, STATISTICS, TableFile, folder_of, hour_partition
+from litemq.spark.tables.layout import FILE_SCHEMA, KEY, MESSAGES, STATISTICS, TableFile, hour_partition, partition_folder
 
 __all__ = ["Codec", "MessageWriter"]
 
@@ -89,7 +89,7 @@ class _OpenFile:
 
     def __init__(self, folder: TableFolder, partition: dict[str, str], codec: Codec) -> None:
         self._partition = partition
-        self.path = f"{folder_of(partition, MESSAGES.partition_by)}/{uuid.uuid4().hex}.parquet"
+        self.path = f"{partition_folder(partition, MESSAGES.partition_by)}/{uuid.uuid4().hex}.parquet"
         self._stack = contextlib.ExitStack()
         self._stream = self._stack.enter_context(folder.new_file(self.path))
         self._writer = pq.ParquetWriter(
@@ -136,25 +136,25 @@ class _OpenFile:
             self.flush()
             self._writer.close()
             size = self._stream.tell()
-        least = {name: _told(name, one.least) for name, one in self._ranges.items()}
-        most = {name: _told(name, one.most) for name, one in self._ranges.items()}
-        return TableFile(self.path, size, self._rows, self._partition, least, most)
+        minimums = {name: _statistic(name, one.minimum) for name, one in self._ranges.items()}
+        maximums = {name: _statistic(name, one.maximum) for name, one in self._ranges.items()}
+        return TableFile(self.path, size, self._rows, self._partition, minimums, maximums)
 
 
 class _Range:
-    """The least and the most of what was seen."""
+    """The minimum and maximum of the values included so far."""
 
     def __init__(self) -> None:
-        self.least: Any = None
-        self.most: Any = None
+        self.minimum: Any = None
+        self.maximum: Any = None
 
-    def include(self, least: Any, most: Any) -> None:
-        self.least = least if self.least is None else min(self.least, least)
-        self.most = most if self.most is None else max(self.most, most)
+    def include(self, minimum: Any, maximum: Any) -> None:
+        self.minimum = minimum if self.minimum is None else min(self.minimum, minimum)
+        self.maximum = maximum if self.maximum is None else max(self.maximum, maximum)
 
 
 def _hours(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int]]:
-    """The stretches of rows that were stored within an hour: (hour, first, behind)."""
+    """Split rows by the hour in which they were stored: (hour, begin, end)."""
     if not batch.num_rows:
         return
     hours = _longs(batch["store_timestamp"]) // _US_PER_HOUR
@@ -167,7 +167,7 @@ def _longs(column: pa.Array) -> Any:
     return column.cast(pa.int64()).to_numpy(zero_copy_only=False) if column.type != pa.int64() else column.to_numpy(zero_copy_only=False)
 
 
-def _told(name: str, value: Any) -> Any:
+def _statistic(name: str, value: Any) -> Any:
     if name != "store_timestamp":
         return value
     return str(np.datetime64(value // 1000, "ms")) + "Z"

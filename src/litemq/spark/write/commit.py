@@ -1,8 +1,8 @@
 """The driver's side of a write in two phases: the decision.
 
 A batch that went to several brokers must be decided alike at all of them, although the driver may die between the first and the last, and its
-successor runs the batch again: rows may come in another order then, and go to other brokers. So one broker's word counts. It is told first, and
-keeps the whole decision, the shares of the others included; whoever comes later and finds the batch decided there follows what it kept, and what
+successor runs the batch again: rows may come in another order then, and go to other brokers. So one broker decides. It gets the decision first, and
+keeps all of it, the shares of the others included; whoever comes later and finds the batch decided there follows what it kept, and what
 was written since is swept.
 """
 
@@ -44,15 +44,15 @@ def commit(ask: Ask, brokers: Sequence[str], query: str, batch: int, shares: Map
     if plans is None:
         first = min(brokers)
         plan = SinkPlan(shares=[SinkShare(broker=name, winners=shares[name]) for name in sorted(shares) if name != first])
-        answer = _tell(ask, first, query, batch, shares.get(first, ()), plan)
+        answer = _send_decision(ask, first, query, batch, shares.get(first, ()), plan)
         # Someone else may have been faster.
         plans = [SinkPlan.FromString(answer.plan)] if answer.committed_batch == batch else []
     for plan in plans:
         for share in plan.shares:
-            _tell(ask, share.broker, query, batch, share.winners, SinkPlan())
+            _send_decision(ask, share.broker, query, batch, share.winners, SinkPlan())
 
 
-def _tell(ask: Ask, broker: str, query: str, batch: int, winners: Iterable[Winner], plan: SinkPlan) -> SinkAnswer:
+def _send_decision(ask: Ask, broker: str, query: str, batch: int, winners: Iterable[Winner], plan: SinkPlan) -> SinkAnswer:
     request = CommitSinkRequest(query=query, batch=batch, winners=winners, plan=plan.SerializeToString())
     return SinkAnswer.FromString(ask(broker, Opcode.COMMIT_SINK, request.SerializeToString()))
 

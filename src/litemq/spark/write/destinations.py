@@ -43,7 +43,7 @@ class TopicQueues:
         alive = {place.name for place in places if place.alive}
         # Keys are hashed over all queues of a class in this order, as every client does it.
         self.by_key = [[queue for queue in queues if self._class(queue) == number] for number in range(self._classes)]
-        self._turns = [_turns([queue for queue in of_class if queue.broker in alive] or of_class) for of_class in self.by_key]
+        self._turns = [_turns([queue for queue in class_queues if queue.broker in alive] or class_queues) for class_queues in self.by_key]
 
     @property
     def _classes(self) -> int:
@@ -56,7 +56,7 @@ class TopicQueues:
         """The queue whose turn it is."""
         return next(self._turns[priority_class])
 
-    def classes_of(self, priorities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def priority_classes(self, priorities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The class of each priority."""
         if self.has_priorities:
             return priorities * PRIORITY_CLASSES // 256
@@ -84,12 +84,12 @@ class Portion(NamedTuple):
     rows: pa.RecordBatch
 
 
-def portions(rows: pa.RecordBatch, topic: str, queues_of: Callable[[str], TopicQueues]) -> Iterator[Portion]:
+def portions(rows: pa.RecordBatch, topic: str, topic_queues: Callable[[str], TopicQueues]) -> Iterator[Portion]:
     """The rows of a batch by where they go. ``topic`` is that of rows that do not say."""
-    for name, of_topic in _by_topic(rows, topic):
-        to = queues_of(name)
-        codes = _codes(of_topic, to)
-        for code, same in _by_code(of_topic, codes):
+    for name, topic_rows in _by_topic(rows, topic):
+        to = topic_queues(name)
+        codes = _codes(topic_rows, to)
+        for code, same in _by_code(topic_rows, codes):
             priority_class, number = divmod(code, _SPREAD)
             yield Portion(to, priority_class, None if number == 0 else to.by_key[priority_class][number - 1], same)
 
@@ -112,7 +112,7 @@ def _by_topic(rows: pa.RecordBatch, topic: str) -> Iterator[tuple[str, pa.Record
 def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
     """For each row its class, and the number of its key's queue, counted from 1; 0 where any will do."""
     count = rows.num_rows
-    classes = to.classes_of(_priorities(rows))
+    classes = to.priority_classes(_priorities(rows))
     if "ordering_key" not in rows.schema.names:
         return classes * _SPREAD
     keys = pc.fill_null(rows.column("ordering_key").cast(pa.binary()), b"")
@@ -120,7 +120,7 @@ def _codes(rows: pa.RecordBatch, to: TopicQueues) -> npt.NDArray[np.int64]:
     data = keys.buffers()[2]
     octets = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     lengths = np.diff(bounds)
-    sizes = np.array([len(of_class) for of_class in to.by_key])
+    sizes = np.array([len(class_queues) for class_queues in to.by_key])
     numbers = crc32c_of_strings(octets, bounds[:-1], lengths) % sizes[classes] + 1
     return classes * _SPREAD + np.where(lengths > 0, numbers, 0)
 

@@ -24,15 +24,15 @@ class MessageIdColumn:
         self._ms = 0
 
     def next(self, count: int) -> tuple[pa.Array, int]:
-        """So many ids, and the time in milliseconds that they were made from; neither falls when the clock does."""
+        """Make ``count`` ids, and return the time in milliseconds that they carry; neither falls when the clock does."""
         self._ms = max(self._ms, time.time_ns() // 1_000_000)
-        first, behind = self._count, self._count + count
-        self._count = behind
+        first, stop = self._count, self._count + count
+        self._count = stop
         width = len(f"{self._prefix(0)}000")
         texts = np.empty((count, width), np.uint8)
-        texts[:, -3:] = _LAST_DIGITS[np.arange(first, behind) % _LOW]
-        for high in range(first // _LOW, -(-behind // _LOW)):
-            begin, end = max(high * _LOW, first) - first, min((high + 1) * _LOW, behind) - first
+        texts[:, -3:] = _LAST_DIGITS[np.arange(first, stop) % _LOW]
+        for high in range(first // _LOW, -(-stop // _LOW)):
+            begin, end = max(high * _LOW, first) - first, min((high + 1) * _LOW, stop) - first
             texts[begin:end, :-3] = np.frombuffer(self._prefix(high).encode(), np.uint8)
         offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(texts)]), self._ms

@@ -1,4 +1,4 @@
-"""What a write may be told, and which columns it takes."""
+"""The options of a write, and the columns that it accepts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _OPTIONS: Final = ("url", "topic", "jobId")
-_SPARKS: Final = ("checkpointLocation", "path", "queryName")  # a stream's own words, which Spark hands on
+_SPARK_OPTIONS: Final = ("checkpointLocation", "path", "queryName")  # of a stream; Spark passes them on
 _MAX_JOB_BYTES: Final = 128
 
 
@@ -41,7 +41,7 @@ class WriteOptions(NamedTuple):
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Take the options as Spark gives them, their names in lower case."""
-        given = OptionReader(options, (*_OPTIONS, *_SPARKS), of="writing with litemq")
+        given = OptionReader(options, (*_OPTIONS, *_SPARK_OPTIONS), of="writing with litemq")
         url = given.needed("url", "litemq://127.0.0.1:9876")
         topic, job = given.text("topic") or "", given.text("jobId") or ""
         if topic:

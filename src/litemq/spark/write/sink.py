@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.proto.wire_pb2 import Attempt, Winner
-from litemq.spark.brokers import Links, check_topic
-from litemq.spark.fetch import links_to
+from litemq.spark.brokers import BlockingCluster, check_topic
+from litemq.spark.fetch import thread_cluster
 from litemq.spark.write.commit import abort, commit, decided_plans
 from litemq.spark.write.options import WriteOptions, check_columns
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["BatchSink", "HalvesWritten", "StreamSink", "WritableSource"]
 
 _LOG = logging.getLogger(__name__)
-_DECIDING_S: Final = 300.0  # a broker that is told a decision is waited for so long
-_SWEEPING_S: Final = 5.0
+_COMMIT_TIMEOUT_S: Final = 300.0  # retries of a decision, while a broker does not answer
+_ABORT_TIMEOUT_S: Final = 5.0
 _ONLY_BATCH: Final = 0
 
 
 @dataclass(frozen=True)
 class HalvesWritten(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result of a task for the driver."""
 
     query: str
     partition: int
@@ -53,13 +53,13 @@ class _Sink:
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
-    def _scope(self, links: Links) -> list[str]:
+    def _scope(self, cluster: BlockingCluster) -> list[str]:
         """The brokers that rows may go to."""
-        states = links.brokers()
+        states = cluster.brokers()
         if self._options.topic:
-            from litemq.spark.write.task_writer import route_of  # those who only read have no use for it, and it loads much
+            from litemq.spark.write.task_writer import topic_route  # those who only read have no use for it, and it loads much
 
-            return [place.name for place in route_of(self._options.topic, states).brokers]
+            return [place.name for place in topic_route(self._options.topic, states).brokers]
         return [state.facts.name for state in states]
 
     def _write(self, batches: Iterator[pa.RecordBatch], query: str, batch: int, *, may_be_decided: bool) -> HalvesWritten:
@@ -68,17 +68,17 @@ class _Sink:
             raise InvalidArgumentError("rows are written by Spark's tasks only")
         # Of a task that Spark runs twice, by number or behind its back, the tries must differ.
         attempt = (context.attemptNumber() & 0xFFFF) << 47 | secrets.randbits(47)
-        links = links_to(self._options.url)
-        said = Attempt(query=query, batch=batch, partition=context.partitionId(), attempt=attempt)
-        if may_be_decided and decided_plans(links.ask, self._brokers_asked(links), query, batch) is not None:
-            return HalvesWritten(query, said.partition, attempt, (), decided=True)
+        cluster = thread_cluster(self._options.url)
+        attempt_id = Attempt(query=query, batch=batch, partition=context.partitionId(), attempt=attempt)
+        if may_be_decided and decided_plans(cluster.ask, self._deciding_brokers(cluster), query, batch) is not None:
+            return HalvesWritten(query, attempt_id.partition, attempt, (), decided=True)
         from litemq.spark.write.task_writer import write_rows
 
-        counts = write_rows(batches, self._options.topic, said, links)
-        return HalvesWritten(query, said.partition, attempt, tuple(counts.items()))
+        counts = write_rows(batches, self._options.topic, attempt_id, cluster)
+        return HalvesWritten(query, attempt_id.partition, attempt, tuple(counts.items()))
 
-    def _brokers_asked(self, links: Links) -> list[str]:
-        return self._scope(links)
+    def _deciding_brokers(self, cluster: BlockingCluster) -> list[str]:
+        return self._scope(cluster)
 
     def _commit(self, messages: Iterable[WriterCommitMessage | None], query: str, batch: int) -> None:
         written = [message for message in messages if isinstance(message, HalvesWritten)]
@@ -89,20 +89,20 @@ class _Sink:
         decided = any(message.decided for message in written)
         if not shares and not decided:
             return
-        links = Links(self._options.url, patience_s=_DECIDING_S)
+        cluster = BlockingCluster(self._options.url, retry_timeout_s=_COMMIT_TIMEOUT_S)
         try:
-            commit(links.ask, sorted({*self._scope(links), *shares}), query, batch, shares, decided=decided)
+            commit(cluster.ask, sorted({*self._scope(cluster), *shares}), query, batch, shares, decided=decided)
         finally:
-            links.close()
+            cluster.close()
 
     def _abort(self, query: str, batch: int) -> None:
-        links = Links(self._options.url, patience_s=_SWEEPING_S)
+        cluster = BlockingCluster(self._options.url, retry_timeout_s=_ABORT_TIMEOUT_S)
         try:
-            abort(links.ask, self._scope(links), query, batch)
+            abort(cluster.ask, self._scope(cluster), query, batch)
         except LiteMQError as error:
             _LOG.warning("what was written of batch %s of %s stays until its broker sweeps it: %s", batch, query, error)
         finally:
-            links.close()
+            cluster.close()
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):
@@ -126,7 +126,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
-    """A streaming query. Its id comes from its checkpoint, and only its tasks are told."""
+    """A streaming query. Its id comes from its checkpoint, and only its tasks know it."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> HalvesWritten:
         """In a task."""
@@ -139,18 +139,18 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark calls it by name
         """In the driver, when all tasks have ended well."""
-        query = _query_of(messages)
+        query = _query_id(messages)
         if query:
             self._commit(messages, query, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver, when one has not. Where no task had ended, the query is not known, and its next batch sweeps."""
-        query = _query_of(messages)
+        query = _query_id(messages)
         if query:
             self._abort(query, batchId)
 
 
-def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str:
+def _query_id(messages: Iterable[WriterCommitMessage | None]) -> str:
     return next((message.query for message in messages if isinstance(message, HalvesWritten)), "")
 
 
@@ -175,5 +175,5 @@ def _checked(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
         raise InvalidArgumentError('a topic is only appended to: .mode("append"), or .outputMode("append") in a stream')
     check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, has_topic=bool(parsed.topic))
     if parsed.topic:
-        check_topic(parsed.topic, links_to(parsed.url).topics())  # before any task is started in vain
+        check_topic(parsed.topic, thread_cluster(parsed.url).topics())  # before any task is started in vain
     return parsed

@@ -15,20 +15,20 @@ from litemq.errors import NoRouteError
 from litemq.format.arrow.encode import SentColumns, encode_sent
 from litemq.format.limits import LARGEST_RECORD, RecordLimits
 from litemq.proto.wire_pb2 import Attempt, BrokerState
-from litemq.spark.brokers import Links
+from litemq.spark.brokers import BlockingCluster
 from litemq.spark.write.destinations import TopicQueues, portions
-from litemq.spark.write.half_sender import HalfSender, transaction_of
+from litemq.spark.write.half_sender import HalfSender, attempt_transaction
 from litemq.spark.write.message_ids import MessageIdColumn
 from litemq.types import Durability, check_name
 
-__all__ = ["route_of", "write_rows"]
+__all__ = ["topic_route", "write_rows"]
 
 _REQUEST_BYTES: Final = 1 << 20
 _ROW_OVERHEAD: Final = 320  # what a row makes besides its body, about
 _LIMITS: Final = RecordLimits(LARGEST_RECORD)  # the broker's own limit may be any below it, and it says so
 
 
-def route_of(topic: str, states: Iterable[BrokerState]) -> Route:
+def topic_route(topic: str, states: Iterable[BrokerState]) -> Route:
     """The brokers that have a topic; the silent ones, too: what is bound to their queues waits for them."""
     places = []
     for state in states:
@@ -51,24 +51,24 @@ def route_of(topic: str, states: Iterable[BrokerState]) -> Route:
     return Route(topic, tuple(sorted(places)))
 
 
-def write_rows(batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, links: Links) -> dict[str, int]:
+def write_rows(batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, cluster: BlockingCluster) -> dict[str, int]:
     """Write rows as halves of an attempt. Returns how many each broker has; all of them are stored."""
-    sender = HalfSender(links, attempt)
-    transaction = transaction_of(attempt)
+    sender = HalfSender(cluster, attempt)
+    transaction = attempt_transaction(attempt)
     ids = MessageIdColumn()
     states: list[BrokerState] = []
     known: dict[str, TopicQueues] = {}
 
-    def queues_of(name: str) -> TopicQueues:
+    def topic_queues(name: str) -> TopicQueues:
         if name not in known:
             if not states:
-                states.extend(links.brokers())
-            known[name] = TopicQueues(route_of(check_name(name), states))
+                states.extend(cluster.brokers())
+            known[name] = TopicQueues(topic_route(check_name(name), states))
         return known[name]
 
     for batch in batches:
-        for portion in portions(batch, topic, queues_of):
-            for rows in _stretches(portion.rows):
+        for portion in portions(batch, topic, topic_queues):
+            for rows in _request_slices(portion.rows):
                 queue = portion.queue or portion.to.next(portion.priority_class)
                 columns, now = _sent_columns(rows, ids)
                 data, bounds = encode_sent(
@@ -79,25 +79,25 @@ def write_rows(batches: Iterable[pa.RecordBatch], topic: str, attempt: Attempt, 
                     reliability=queue.durability,
                     limits=_LIMITS,
                 )
-                for begin, end in cuts(bounds, _REQUEST_BYTES):
+                for begin, end in byte_slices(bounds, _REQUEST_BYTES):
                     sender.send(portion.to.topic, queue, data[int(bounds[begin]) : int(bounds[end])], end - begin)
     return sender.finish()
 
 
-def _stretches(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _request_slices(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Rows that make about one request each."""
     lengths = pc.fill_null(pc.binary_length(rows.column("body")), 0).to_numpy().astype(np.int64)
     bounds = np.zeros(rows.num_rows + 1, np.int64)
     np.cumsum(lengths + _ROW_OVERHEAD, out=bounds[1:])
-    for begin, end in cuts(bounds, _REQUEST_BYTES):
+    for begin, end in byte_slices(bounds, _REQUEST_BYTES):
         yield rows.slice(begin, end - begin)
 
 
-def cuts(bounds: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Stretches of items, each of which has ``most`` bytes or one item."""
+def byte_slices(bounds: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
+    """Slices of items, each of up to ``limit`` bytes, or of one item."""
     begin, count = 0, bounds.size - 1
     while begin < count:
-        end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + most, side="right")) - 1)
+        end = max(begin + 1, int(np.searchsorted(bounds, bounds[begin] + limit, side="right")) - 1)
         yield begin, end
         begin = end
 

@@ -6,7 +6,7 @@ from litemq.bench.baselines.struct_loop import StructLoopSource
 from litemq.bench.workloads.spark_data import Rows, fill_topic, open_log
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts
-from litemq.spark.log.reading import Damage, Wanted, read_part
+from litemq.spark.log.reading import Damage, RowSelection, read_part
 from litemq.spark.schema import MESSAGE_SCHEMA
 
 
@@ -21,7 +21,7 @@ def test_the_loop_and_the_columns_read_the_same_rows(tmp_path: Path) -> None:
     names = ("message_id", "topic", "queue_id", "queue_offset", "tags", "keys", "body", "born_timestamp", "commitlog_offset", "size")
     decoded = []
     for part in plan_parts(LogOptions((str(tmp_path),))):
-        for batch in read_part(part, Wanted(names)):
+        for batch in read_part(part, RowSelection(names)):
             assert not isinstance(batch, Damage)
             decoded += batch.to_pylist()
     assert len(looped) == 300

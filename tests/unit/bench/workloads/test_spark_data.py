@@ -5,7 +5,7 @@ from pathlib import Path
 from litemq.bench.workloads.spark_data import Rows, fill_topic, open_log
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts
-from litemq.spark.log.reading import Damage, Wanted, read_part
+from litemq.spark.log.reading import Damage, RowSelection, read_part
 
 
 def test_rows_as_they_are_said(tmp_path: Path) -> None:
@@ -14,7 +14,7 @@ def test_rows_as_they_are_said(tmp_path: Path) -> None:
     store.close()
     rows = []
     for part in plan_parts(LogOptions((str(tmp_path),))):
-        for found in read_part(part, Wanted(("body", "queue_id", "size"))):
+        for found in read_part(part, RowSelection(("body", "queue_id", "size"))):
             assert not isinstance(found, Damage)
             rows += found.to_pylist()
     assert len(rows) == len({row["body"] for row in rows}) == 2500

@@ -14,7 +14,7 @@ from litemq.format.record_encode import encode_record, stamp_record
 from litemq.spark.log import reading as log_reading
 from litemq.spark.log.options import LogOptions
 from litemq.spark.log.planning import plan_parts
-from litemq.spark.log.reading import Damage, Wanted, read_part
+from litemq.spark.log.reading import Damage, RowSelection, read_part
 from litemq.storage.disk_store import DiskStore
 from litemq.storage.files.disk import DISK
 from litemq.storage.log.checkpoint import CheckpointFile
@@ -26,11 +26,11 @@ NAMES = ("topic", "queue_id", "queue_offset", "body")
 Row = dict[str, Any]
 
 
-def read(options: LogOptions, wanted: Wanted | None = None) -> tuple[list[Row], list[Damage]]:
+def read(options: LogOptions, selection: RowSelection | None = None) -> tuple[list[Row], list[Damage]]:
     rows: list[Row] = []
     damage: list[Damage] = []
     topics = frozenset(options.topics) or None
-    chosen = wanted or Wanted(NAMES, topics, options.include_system, options.after_ms, options.before_ms)
+    chosen = selection or RowSelection(NAMES, topics, options.include_system, options.after_ms, options.before_ms)
     for part in plan_parts(options):
         for found in read_part(part, chosen):
             if isinstance(found, Damage):
@@ -158,13 +158,13 @@ def test_topics_are_known_without_a_current_topics_json(tmp_path: Path, what: st
     applied = store.confirm_offset
     send(store, [Record("orders", b"1")])
     store.close()
-    told = tmp_path / "topics.json"
+    topics_file = tmp_path / "topics.json"
     if what == "missing":
-        told.unlink()
+        topics_file.unlink()
     elif what == "damaged":
-        told.write_bytes(b"{")
+        topics_file.write_bytes(b"{")
     else:
-        told.write_bytes(before)
+        topics_file.write_bytes(before)
         file = CheckpointFile(DISK, tmp_path / "checkpoint")
         assert file.latest is not None
         file.write(file.latest._replace(state_applied=applied))
@@ -185,7 +185,7 @@ def test_a_span_of_time(tmp_path: Path) -> None:
     begin = clock.wall_ms()
     fill(tmp_path, 600, clock).close()
     options = LogOptions((str(tmp_path),), after_ms=begin + 2000, before_ms=begin + 4000, topics=("news",))
-    rows, _ = read(options, Wanted(("body", "store_timestamp"), None, False, options.after_ms, options.before_ms))
+    rows, _ = read(options, RowSelection(("body", "store_timestamp"), None, False, options.after_ms, options.before_ms))
     assert [row["body"] for row in rows] == [b"news 100", b"news 150"]
     whole = LogOptions((str(tmp_path),))
     late = LogOptions((str(tmp_path),), after_ms=begin + 11_000)
@@ -266,7 +266,7 @@ def test_what_retention_takes_between_planning_and_reading_is_said(tmp_path: Pat
     parts = plan_parts(LogOptions((str(tmp_path),)))
     min((tmp_path / "commitlog").iterdir()).unlink()
     with pytest.raises(StorageError, match="retention took it"):
-        list(read_part(parts[0], Wanted(NAMES)))
+        list(read_part(parts[0], RowSelection(NAMES)))
 
 
 def test_large_records_and_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

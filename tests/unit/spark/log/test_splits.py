@@ -42,11 +42,11 @@ def test_without_borders_there_is_one_part() -> None:
 
 
 @given(st.integers(0, 1 << 40), st.integers(1, 1 << 30), st.integers(1, 1000))
-def test_as_many_parts_as_were_asked_for_and_none_too_large(total: int, most: int, least: int) -> None:
-    size = part_bytes(total, most, least)
-    assert 1 <= size <= most
-    assert size == 1 or (size - 1) * least < total  # no smaller than it must be
-    assert size * least >= total or size * -(-total // most) >= total
+def test_as_many_parts_as_were_asked_for_and_none_too_large(total: int, limit: int, min_parts: int) -> None:
+    size = part_bytes(total, limit, min_parts)
+    assert 1 <= size <= limit
+    assert size == 1 or (size - 1) * min_parts < total  # no smaller than it must be
+    assert size * min_parts >= total or size * -(-total // limit) >= total
 
 
 STORED = {0: 100, 10: 200, 20: 200, 30: 300}

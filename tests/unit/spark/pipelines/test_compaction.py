@@ -1,4 +1,4 @@
-"""Joining files: every row stays, in order, and only hours that are over are touched."""
+"""Joined files: every row stays, in order, and only hours that are over are touched."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from litemq.spark.pipelines import compaction
-from litemq.spark.pipelines.compaction import Joining, groups_to_join
+from litemq.spark.pipelines.compaction import GroupJoiner, groups_to_join
 from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.layout import TableFile, hour_partition
@@ -51,8 +51,8 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [file for group in groups for file in group] == files
 
 
-@pytest.mark.parametrize("most", [None, 1])
-def test_joined_files_have_every_row_once_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int | None) -> None:
+@pytest.mark.parametrize("target_bytes", [None, 1])
+def test_joined_files_have_every_row_once_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target_bytes: int | None) -> None:
     monkeypatch.setattr(compaction, "_ROWS_AT_ONCE", 7)
     table = create_table(str(tmp_path), "parquet")
     whole = {("a", 0): rows("orders", 0, range(60), broker="a"), ("a", 3): rows("orders", 3, range(60), broker="a")}
@@ -60,8 +60,8 @@ def test_joined_files_have_every_row_once_in_order(tmp_path: Path, monkeypatch: 
     for batch, (begin, end) in enumerate([(40, 60), (0, 15), (15, 40)]):
         table.append(written(str(tmp_path), *(one.slice(begin, end - begin) for one in whole.values())), "app", batch)
     old = table.files()
-    new = Joining(TableFolder(str(tmp_path)), Codec(), most or 256 * MIB)(old)
-    assert len(new) == 1 if most is None else len(new) > 1
+    new = GroupJoiner(TableFolder(str(tmp_path)), Codec(), target_bytes or 256 * MIB)(old)
+    assert len(new) == 1 if target_bytes is None else len(new) > 1
     keys = pa.concat_tables(
         pq.read_table(tmp_path / file.path, columns=["broker", "queue_id", "queue_offset"], partitioning=None) for file in new
     )
@@ -80,5 +80,5 @@ def test_a_task_that_fails_takes_its_files_back(tmp_path: Path) -> None:
     files = written(str(tmp_path), rows("orders", 0, range(10)))
     missing = TableFile("topic=orders/none.parquet", 1, 1, files[0].partition)
     with pytest.raises(FileNotFoundError):
-        Joining(TableFolder(str(tmp_path)), Codec(), MIB)([*files, missing])
+        GroupJoiner(TableFolder(str(tmp_path)), Codec(), MIB)([*files, missing])
     assert [path.name for path in tmp_path.rglob("*.parquet")] == [Path(files[0].path).name]

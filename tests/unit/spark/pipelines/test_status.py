@@ -7,7 +7,7 @@ import pytest
 
 from litemq.errors import InvalidArgumentError
 from litemq.spark.pipelines.config import ArchiveConfig
-from litemq.spark.pipelines.status import Status, read_status, shown_status
+from litemq.spark.pipelines.status import Status, read_status, status_rows
 
 
 def test_a_batch_is_told_to_people_and_to_programs(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_a_batch_is_told_to_people_and_to_programs(tmp_path: Path) -> None:
     assert line == "batch 7: 2,000,000 rows in 3 files, 200,000 rows/s, 240 MB/s, 12 behind"
     found = read_status(config)
     assert (found["state"], found["batch_id"], found["rows_total"], found["lag"]) == ("running", 7, 2_000_000, 12)
-    shown = dict(shown_status(found))
+    shown = dict(status_rows(found))
     assert shown["last batch"] == "7: 2,000,000 rows in 3 files"
     assert shown["behind"] == "12 messages"
 
@@ -27,18 +27,18 @@ def test_what_was_lost_is_counted_and_stays_counted(tmp_path: Path) -> None:
     assert "5 lost" in Status(config, "t-1").batch(0, rows=10, read_bytes=10, files=1, lost=5, seconds=1.0, lag=None)
     again = Status(config, "t-1")
     again.batch(1, rows=1, read_bytes=10, files=1, lost=0, seconds=1.0, lag=None)
-    assert dict(shown_status(read_status(config)))["rows"] == "11, and 5 lost"
+    assert dict(status_rows(read_status(config)))["rows"] == "11, and 5 lost"
     assert Status(config, "another table").facts["rows_total"] == 0
 
 
 def test_one_that_is_gone_is_told_from_one_that_runs(tmp_path: Path) -> None:
     config = ArchiveConfig(table=str(tmp_path / "lake"))
     status = Status(config, "t-1")
-    status.say("running")
+    status.set_state("running")
     assert read_status(config)["state"] == "running"
     assert config.status_file is not None
     config.status_file.write_text(json.dumps({**status.facts, "pid": 2**22 + 1}))  # above what there can be
-    assert "gone without a word" in dict(shown_status(read_status(config)))["state"]
+    assert "gone without a word" in dict(status_rows(read_status(config)))["state"]
 
 
 def test_no_archive_has_run(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_least_that_must_be_said() -> None:
 
 
 def test_a_stream_may_begin_with_what_comes_next_and_a_batch_not() -> None:
-    assert parse("stream", startingOffsets="earliest").start.otherwise == EARLIEST
+    assert parse("stream", startingOffsets="earliest").start.default == EARLIEST
     with pytest.raises(InvalidArgumentError, match="there is nothing behind the latest"):
         parse(startingOffsets="latest")
     with pytest.raises(InvalidArgumentError, match="there is nothing before the earliest"):

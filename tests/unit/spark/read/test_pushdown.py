@@ -15,24 +15,24 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from litemq.spark.brokers import TopicPlace
+from litemq.spark.brokers import BrokerTopic
 from litemq.spark.fetch import QueueSpan
-from litemq.spark.read.pushdown import Narrowed, PushFilters
+from litemq.spark.read.pushdown import PushFilters, ReadScope
 
 SPAN = QueueSpan("a", "orders", 1, 10, 20)
 
 
 def cut(*filters: Filter) -> tuple[int, int] | None:
-    span = Narrowed.by(filters).cut(SPAN, lambda _span, ms: ms)
+    span = ReadScope.from_filters(filters).cut(SPAN, lambda _span, ms: ms)
     return None if span is None else (span.begin, span.end)
 
 
 def test_topics_and_brokers() -> None:
-    narrowed = Narrowed.by([In(("topic",), ("orders", "users")), EqualTo(("broker",), "a")])
-    assert narrowed.wants_topic(TopicPlace("a", "orders", 1))
-    assert not narrowed.wants_topic(TopicPlace("b", "orders", 1))
-    assert not narrowed.wants_topic(TopicPlace("a", "other", 1))
-    assert not Narrowed.by([EqualTo(("topic",), "x"), EqualTo(("topic",), "y")]).wants_topic(TopicPlace("a", "x", 1))
+    narrowed = ReadScope.from_filters([In(("topic",), ("orders", "users")), EqualTo(("broker",), "a")])
+    assert narrowed.wants_topic(BrokerTopic("a", "orders", 1))
+    assert not narrowed.wants_topic(BrokerTopic("b", "orders", 1))
+    assert not narrowed.wants_topic(BrokerTopic("a", "other", 1))
+    assert not ReadScope.from_filters([EqualTo(("topic",), "x"), EqualTo(("topic",), "y")]).wants_topic(BrokerTopic("a", "x", 1))
 
 
 def test_queues_and_offsets() -> None:
@@ -51,7 +51,7 @@ def test_times_keep_the_millisecond_on_either_side() -> None:
     assert cut(GreaterThan(("store_timestamp",), moment)) == (14, 20)
     assert cut(LessThan(("store_timestamp",), moment)) == (10, 17)
     assert cut(EqualTo(("store_timestamp",), moment)) == (14, 17)
-    narrowed = Narrowed.by([LessThan(("store_timestamp",), moment)]).with_times(12, 16).cut(SPAN, lambda _span, ms: ms)
+    narrowed = ReadScope.from_filters([LessThan(("store_timestamp",), moment)]).with_times(12, 16).cut(SPAN, lambda _span, ms: ms)
     assert narrowed == SPAN._replace(begin=12, end=16)
 
 

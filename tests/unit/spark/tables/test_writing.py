@@ -10,7 +10,7 @@ from litemq.spark.schema import MESSAGE_SCHEMA
 from litemq.spark.tables import writing
 from litemq.spark.tables.folder import TableFolder
 from litemq.spark.tables.opening import create_table
-from litemq.spark.tables.reading import queue_batches, queue_files, row_groups_of_queue
+from litemq.spark.tables.reading import queue_batches, queue_files, queue_row_groups
 from support.archived import HOUR_MS, NOON_MS, rows, written
 
 
@@ -68,9 +68,9 @@ def test_what_is_buffered_becomes_row_groups(tmp_path: Path, monkeypatch: pytest
     (file,) = written(str(tmp_path), *(rows("orders", queue, range(8)) for queue in range(4)))
     with pq.ParquetFile(tmp_path / file.path) as parquet:
         assert parquet.num_row_groups == 4
-        assert row_groups_of_queue(parquet, "broker-a", 2, 0, 8) == [2]
-        assert row_groups_of_queue(parquet, "broker-b", 2, 0, 8) == []
-        assert row_groups_of_queue(parquet, "broker-a", 2, 8, 9) == []
+        assert queue_row_groups(parquet, "broker-a", 2, 0, 8) == [2]
+        assert queue_row_groups(parquet, "broker-b", 2, 0, 8) == []
+        assert queue_row_groups(parquet, "broker-a", 2, 8, 9) == []
 
 
 def test_the_largest_is_flushed_when_all_are_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,4 +96,4 @@ def test_what_cannot_be_routed() -> None:
         _all(_rows(body=[b"1", b"2"], priority=[-1, 256]), PRIORITIES)
     with pytest.raises(NoRouteError):
         TopicQueues(Route("orders", ()))
-    assert TopicQueues(PLAIN).classes_of(np.array([128, 128])).tolist() == [0, 0]
+    assert TopicQueues(PLAIN).priority_classes(np.array([128, 128])).tolist() == [0, 0]

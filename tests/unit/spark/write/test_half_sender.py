@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from litemq.errors import ConnectionLostError, InvalidArgumentError, LiteMQError, OverloadedError, ProtocolError, SequenceGapError
 from litemq.net.blocking import BlockingAnswer
 from litemq.proto.wire_pb2 import Attempt, Opcode, SendHalvesAnswer, SendHalvesRequest
-from litemq.spark.brokers import Links, Patience
+from litemq.spark.brokers import BlockingCluster, RetryDeadline
 from litemq.spark.write import half_sender
 from litemq.spark.write.destinations import Queue
-from litemq.spark.write.half_sender import HalfSender, transaction_of
+from litemq.spark.write.half_sender import HalfSender, attempt_transaction
 from litemq.types import Durability
 
 ATTEMPT = Attempt(query="q", batch=3, partition=1, attempt=77)
@@ -72,20 +72,20 @@ class FakeBroker:
 
     def take(self, request: SendHalvesRequest, records: bytes) -> bytes | LiteMQError:
         assert request.attempt == ATTEMPT
-        place = request.topic, request.queue_id
-        have = self.stored.get(place, b"")
+        key = request.topic, request.queue_id
+        have = self.stored.get(key, b"")
         if self.refusal is not None:
             return self.refusal
         if request.first > len(have):
             return SequenceGapError("a gap", len(have))
-        self.stored[place] = have + records[len(have) - request.first :]
-        return SendHalvesAnswer(next=len(self.stored[place])).SerializeToString()
+        self.stored[key] = have + records[len(have) - request.first :]
+        return SendHalvesAnswer(next=len(self.stored[key])).SerializeToString()
 
 
 class FakeLinks:
     """Connections that come back."""
 
-    patience_s = 5.0
+    retry_timeout_s = 5.0
 
     def __init__(self, **brokers: FakeBroker) -> None:
         self._brokers = brokers
@@ -97,7 +97,7 @@ class FakeLinks:
             known.peer = FakePeer(known)
         return known.peer
 
-    def trouble(self, broker: str, error: LiteMQError, patience: Patience) -> None:  # noqa: ARG002
+    def handle_failure(self, broker: str, error: LiteMQError, deadline: RetryDeadline) -> None:  # noqa: ARG002
         if not error.retriable:
             raise error
         if not isinstance(error, OverloadedError):
@@ -106,7 +106,7 @@ class FakeLinks:
 
 
 def _sender(**brokers: FakeBroker) -> HalfSender:
-    return HalfSender(cast("Links", FakeLinks(**brokers)), ATTEMPT)
+    return HalfSender(cast("BlockingCluster", FakeLinks(**brokers)), ATTEMPT)
 
 
 def _queue(broker: str, number: int) -> Queue:
@@ -128,8 +128,8 @@ def test_everything_is_there_once_and_in_order(fates: list[int], sends: list[tup
         values = count()
         for broker, number, size in sends:
             records = bytes(next(values) % 256 for _ in range(size))
-            place = "orders", number
-            expected[broker][place] = expected[broker].get(place, b"") + records
+            key = "orders", number
+            expected[broker][key] = expected[broker].get(key, b"") + records
             sender.send("orders", _queue(broker, number), memoryview(records), size)
         counts = sender.finish()
     assert {name: broker.stored for name, broker in brokers.items()} == expected
@@ -155,4 +155,4 @@ def test_a_broker_that_takes_less_than_it_was_sent_is_not_believed() -> None:
 
 
 def test_the_transaction_says_who_wrote() -> None:
-    assert transaction_of(ATTEMPT) == "q/3/1/77"
+    assert attempt_transaction(ATTEMPT) == "q/3/1/77"

@@ -1,4 +1,4 @@
-"""What a write may be told: options and columns, and the words for what is wrong with them."""
+"""Options and columns of a write, and the errors for wrong ones."""
 
 import pytest
 

@@ -21,9 +21,9 @@ from litemq.format.record import Stage
 from litemq.format.record_decode import decode_record
 from litemq.net.blocking import BlockingAnswer
 from litemq.proto.wire_pb2 import Attempt, BrokerFacts, BrokerState, SendHalvesAnswer, SendHalvesRequest, TopicQueues
-from litemq.spark.brokers import Links
+from litemq.spark.brokers import BlockingCluster
 from litemq.spark.write import task_writer as task_write
-from litemq.spark.write.task_writer import cuts, route_of, write_rows
+from litemq.spark.write.task_writer import byte_slices, topic_route, write_rows
 from litemq.types import Durability, MessageType, Record
 
 ATTEMPT = Attempt(query="q", batch=3, partition=1, attempt=77)
@@ -37,7 +37,7 @@ def _state(name: str, *, alive: bool = True, has_priorities: bool = False) -> Br
 class FakeCluster:
     """Keeps every request, and says that it is stored."""
 
-    patience_s = 1.0
+    retry_timeout_s = 1.0
 
     def __init__(self, *states: BrokerState) -> None:
         self._states = list(states)
@@ -63,7 +63,7 @@ class FakeCluster:
         return BlockingAnswer(SendHalvesAnswer(next=request.first + len(records)).SerializeToString(), memoryview(b""))
 
     def write(self, *batches: pa.RecordBatch, topic: str = "orders") -> dict[str, int]:
-        return write_rows(batches, topic, ATTEMPT, cast("Links", self))
+        return write_rows(batches, topic, ATTEMPT, cast("BlockingCluster", self))
 
     @property
     def records(self) -> list[Record]:
@@ -143,13 +143,13 @@ def test_topics_that_cannot_be_written() -> None:
 
 
 def test_a_route_has_the_silent_too() -> None:
-    route = route_of("orders", [_state("b", alive=False), _state("a")])
+    route = topic_route("orders", [_state("b", alive=False), _state("a")])
     assert [(place.name, place.alive) for place in route.brokers] == [("a", True), ("b", False)]
 
 
 @given(st.lists(st.integers(0, 30), max_size=30), st.integers(1, 40))
-def test_cuts_cover_everything_within_the_bound(sizes: list[int], most: int) -> None:
+def test_cuts_cover_everything_within_the_bound(sizes: list[int], limit: int) -> None:
     bounds = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    pieces = list(cuts(bounds, most))
+    pieces = list(byte_slices(bounds, limit))
     assert [number for begin, end in pieces for number in range(begin, end)] == list(range(len(sizes)))
-    assert all(bounds[end] - bounds[begin] <= most or end == begin + 1 for begin, end in pieces)
+    assert all(bounds[end] - bounds[begin] <= limit or end == begin + 1 for begin, end in pieces)

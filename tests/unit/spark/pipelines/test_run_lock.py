@@ -8,23 +8,23 @@ import pytest
 
 from litemq.errors import InvalidArgumentError
 from litemq.spark.pipelines.config import ArchiveConfig
-from litemq.spark.pipelines.only_one import only_one
+from litemq.spark.pipelines.run_lock import hold_run_lock
 
 
 def test_a_second_one_is_refused_while_the_first_runs(tmp_path: Path) -> None:
     config = ArchiveConfig(table=str(tmp_path / "table"))
-    with only_one(config), pytest.raises(InvalidArgumentError, match="runs already"), only_one(config):
+    with hold_run_lock(config), pytest.raises(InvalidArgumentError, match="runs already"), hold_run_lock(config):
         pass
-    with only_one(config):
+    with hold_run_lock(config):
         pass
 
 
 def test_another_table_is_another_archive(tmp_path: Path) -> None:
-    with only_one(ArchiveConfig(table=str(tmp_path / "one"))), only_one(ArchiveConfig(table=str(tmp_path / "other"))):
+    with hold_run_lock(ArchiveConfig(table=str(tmp_path / "one"))), hold_run_lock(ArchiveConfig(table=str(tmp_path / "other"))):
         pass
 
 
 def test_a_checkpoint_elsewhere_is_not_looked_at() -> None:
     config = ArchiveConfig(table="s3://bucket/table")
-    with only_one(config), only_one(config):
+    with hold_run_lock(config), hold_run_lock(config):
         pass

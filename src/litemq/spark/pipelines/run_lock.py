@@ -1,4 +1,4 @@
-"""One archive to a checkpoint: a second one would write batches of the same numbers beside the first."""
+"""A lock that allows one archive per checkpoint: a second one would write batches with the same numbers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from litemq.errors import InvalidArgumentError
 from litemq.spark.pipelines.config import ArchiveConfig
 
-__all__ = ["only_one"]
+__all__ = ["hold_run_lock"]
 
 
 @contextmanager
-def only_one(config: ArchiveConfig) -> Iterator[None]:
-    """Raises where another archive with the same checkpoint runs on this machine. A checkpoint that is elsewhere is not looked at."""
+def hold_run_lock(config: ArchiveConfig) -> Iterator[None]:
+    """Hold the lock of the checkpoint. Raise if another archive with it runs on this machine; a remote checkpoint has no lock."""
     status = config.status_file
     if status is None:
         yield
