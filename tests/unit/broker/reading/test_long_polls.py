@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from litemq.format.scan import scan
 
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.errors import InvalidArgumentError, NotGroupMemberError, OffsetExpiredError, OffsetOutOfRangeError, OverloadedError
+from litemq.format.batches.scan import scan
 from litemq.format.record_decode import decode_record
 from litemq.net.request_channel import Answer
 from litemq.proto.wire_pb2 import Opcode, PullAnswer, PullRequest

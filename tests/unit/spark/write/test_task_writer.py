@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from litemq.format.scan import scan
 
 from litemq.client.engine.routes import queue_of_key
 from litemq.errors import InvalidArgumentError, NoRouteError
