@@ -31,7 +31,8 @@ from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
 from litemq.broker.sending.destinations import Destinations
-from litemq.broker.sending.tick_batcher import Request, Sending
+from litemq.broker.sending.send_tick import Request
+from litemq.broker.sending.tick_batcher import Sending
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
@@ -137,7 +138,7 @@ class Broker:
                 if destination is not None:
                     if destination[0] != topic_id:
                         topic_id = destination[0]
-                        sends = self._sending.of_topic(topic_id)
+                        sends = self._sending.requests_of(topic_id)
                     sends.append((caller, frame, destination[1]))
                     continue
             try:
@@ -159,7 +160,7 @@ class Broker:
 
     def _send(self, caller: Caller, frame: Frame) -> None:
         topic_id, queue_id = self._destinations.find(frame[3])
-        self._sending.of_topic(topic_id).append((caller, frame, queue_id))
+        self._sending.requests_of(topic_id).append((caller, frame, queue_id))
 
     def gone(self, caller: Caller) -> None:
         """A caller's connection has ended."""

@@ -1,4 +1,4 @@
-"""Sends: one append a turn, each with its own answer; nothing twice, nothing behind a gap."""
+"""Sends: one append a tick, each request with its own answer."""
 
 import asyncio
 from pathlib import Path
@@ -15,12 +15,10 @@ from litemq.errors import (
     ProtocolError,
     QuotaExceededError,
     RemoteError,
-    SequenceGapError,
     TopicNotFoundError,
     UnsupportedFeatureError,
 )
 from litemq.proto.wire_pb2 import Opcode, SendRequest
-from litemq.storage.state import QueueKey
 from litemq.types import Durability
 from support.callers import Asking, Kind, records, running_broker
 
@@ -72,53 +70,6 @@ def test_what_is_not_valid_is_refused_alone(kind: Kind, tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@KINDS
-def test_a_repeated_send_is_appended_once(kind: Kind, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running_broker(kind, tmp_path) as broker:
-            ann = Asking(broker)
-            await ann.create()
-            one = records(producer_id=7)
-            first, again = await ann.send(one), await ann.send(one)
-            assert [(e.queue_offset, e.store_timestamp) for e in again.earlier] == [(first.queue_offset, first.store_timestamp)]
-            assert again.queue_offset == -1
-            # Twice in the same turn.
-            two = records(first=1, producer_id=7)
-            once, twice = await asyncio.gather(ann.send(two), ann.send(two))
-            assert (once.queue_offset, [e.queue_offset for e in twice.earlier]) == (1, [1])
-            # A batch whose first part is known.
-            longer = await ann.send(records(4, first=0, producer_id=7))
-            assert ([e.queue_offset for e in longer.earlier], longer.queue_offset) == ([0, 1], 2)
-            assert broker.context.store.state.next[QueueKey(16, 0)] == 4
-            # The same sequences are others in another queue, and of another producer.
-            assert (await ann.send(one, 1)).queue_offset == 0
-            assert (await ann.send(records(producer_id=8))).queue_offset == 4
-
-    asyncio.run(main())
-
-
-@KINDS
-def test_behind_a_gap_everything_is_refused(kind: Kind, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running_broker(kind, tmp_path) as broker:
-            ann = Asking(broker)
-            await ann.create()
-            flipped = bytearray(records(first=1, producer_id=7))
-            flipped[-9] ^= 1
-            sent = [records(producer_id=7), bytes(flipped), records(first=2, producer_id=7), records(first=3, producer_id=7)]
-            zero, one, two, three = await asyncio.gather(*map(ann.send, sent), return_exceptions=True)
-            assert not isinstance(zero, BaseException)
-            assert isinstance(one, RemoteError)
-            for refused in (two, three):
-                assert isinstance(refused, SequenceGapError)
-                assert refused.expected == 1
-            with pytest.raises(SequenceGapError):
-                await ann.send(records(producer_id=9, first=5))
-            assert (await ann.send(records(3, first=1, producer_id=7))).queue_offset == 1
-
-    asyncio.run(main())
-
-
 def test_what_does_not_fit_together_in_one_request(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_broker("memory", tmp_path) as broker:
@@ -147,18 +98,6 @@ def test_what_is_not_there_yet_is_refused(fields: dict[str, int], level: Durabil
             await ann.create()
             with pytest.raises(UnsupportedFeatureError, match=says):
                 await ann.send(records(count, level=level, **fields))  # type: ignore[arg-type]
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("level", [Durability.NONE, Durability.MEMORY])
-def test_who_does_not_wait_for_the_disk(level: Durability, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with running_broker("disk", tmp_path) as broker:
-            ann = Asking(broker)
-            await ann.create()
-            answer = await ann.send(records(level=level))
-            assert answer.queue_offset == (-1 if level is Durability.NONE else 0)
 
     asyncio.run(main())
 

@@ -1,0 +1,111 @@
+"""The answers to sends: each request is answered once the durability level of its records holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate, groupby
+from typing import Final
+
+from litemq.broker.runtime.caller import Caller
+from litemq.broker.sending.send_tick import Earlier, Known, Request, SendTick
+from litemq.errors import LiteMQError
+from litemq.net.frame import Frame
+from litemq.proto.wire_pb2 import SendAnswer, SentEarlier
+from litemq.storage.store import Appended, Store
+from litemq.types import Durability
+
+__all__ = ["SendAnswers", "list_held_offsets", "refuse_all"]
+
+_NO_OFFSET: Final = -1  # of a timer, which has no offset yet, and for callers that do not ask for one
+_DISK: Final = int(Durability.DISK)
+
+
+class SendAnswers:
+    """Answers the requests of ticks, at once or when ``store`` has confirmed them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def answer(self, tick: SendTick, offsets: list[int], appended: Appended) -> None:
+        """Answer the new requests of ``tick``, whose first records have ``offsets``."""
+        levels = set(tick.levels)
+        if 0 in levels:
+            offsets = [offset if level else _NO_OFFSET for offset, level in zip(offsets, tick.levels, strict=True)]
+        everything: Sequence[int] = range(len(offsets))
+        now: Sequence[int] = ()
+        later: Sequence[int] = ()
+        if min(levels) >= _DISK:
+            later = everything
+        elif max(levels) < _DISK:
+            now = everything
+        else:
+            now = [index for index in everything if tick.levels[index] < _DISK]
+            later = [index for index in everything if tick.levels[index] >= _DISK]
+        if now:
+            _answer_some(tick, offsets, appended.store_timestamp, now, None)
+        if later:
+            self._store.when_confirmed(appended.end, partial(_answer_some, tick, offsets, appended.store_timestamp, later))
+
+    def answer_known(self, known: Known, end: int) -> None:
+        """Answer a request that an earlier try appended with its first receipts.
+
+        The earlier try is below log offset ``end``, so the level ``DISK`` holds once that is confirmed.
+        """
+        caller, frame, earlier, level = known
+
+        def confirmed(failure: LiteMQError | None) -> None:
+            if failure is None:
+                _answer_with_earlier(caller, frame, earlier, _NO_OFFSET, 0)
+            else:
+                caller.refuse(frame, failure)
+
+        if level >= _DISK:
+            self._store.when_confirmed(max(end, self._store.confirm_offset), confirmed)
+        else:
+            confirmed(None)
+
+
+def refuse_all(requests: list[Request], error: LiteMQError) -> None:
+    """Refuse all of ``requests`` with ``error``."""
+    for caller, frame, _ in requests:
+        caller.refuse(frame, error)
+
+
+def list_held_offsets(tick: SendTick, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:
+    """Move the offsets of requests that mix timers and plain records to ``tick.earlier``; return the other ``offsets``.
+
+    A timer has no offset yet, so ``every`` offset of such a request goes into its answer. If all records of a
+    request are timers, as is usual, the short answer is enough.
+    """
+    offsets = offsets.copy()
+    firsts = list(accumulate(tick.counts, initial=0))
+    for index in tick.delayed:
+        request_offsets = every[firsts[index] : firsts[index + 1]]
+        if index not in tick.earlier and max(request_offsets) == _NO_OFFSET:
+            continue
+        if _NO_OFFSET in request_offsets and tick.levels[index]:
+            tick.earlier.setdefault(index, []).extend((offset, store_timestamp) for offset in request_offsets)
+            offsets[index] = _NO_OFFSET
+    return offsets
+
+
+def _answer_some(tick: SendTick, offsets: list[int], store_timestamp: int, indexes: Sequence[int], failure: LiteMQError | None) -> None:
+    """Answer the requests at ``indexes``. Neighbours of one caller share one call of ``answer_sent``."""
+    callers, frames = tick.callers, tick.frames
+    if failure is not None:
+        for index in indexes:
+            callers[index].refuse(frames[index], failure)
+        return
+    if tick.earlier:
+        for index in tick.earlier.keys() & set(indexes):
+            _answer_with_earlier(callers[index], frames[index], tick.earlier[index], offsets[index], store_timestamp)
+        indexes = [index for index in indexes if index not in tick.earlier]
+    for caller, group in groupby(indexes, callers.__getitem__):
+        neighbours = list(group)
+        caller.answer_sent([frames[index][0] for index in neighbours], [offsets[index] for index in neighbours], store_timestamp)
+
+
+def _answer_with_earlier(caller: Caller, frame: Frame, earlier: Earlier, queue_offset: int, store_timestamp: int) -> None:
+    receipts = [SentEarlier(queue_offset=offset, store_timestamp=time) for offset, time in earlier]
+    caller.answer(frame, SendAnswer(queue_offset=queue_offset, store_timestamp=store_timestamp, earlier=receipts).SerializeToString())

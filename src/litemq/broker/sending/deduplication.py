@@ -1,0 +1,119 @@
+"""Deduplication: which requests of a tick are new, known, repeated or refused.
+
+The broker compares the sequences of each producer and queue with those in the store's state. Nothing is
+appended or answered here.
+"""
+
+from __future__ import annotations
+
+from litemq.broker.admission.quotas import Quotas
+from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.sending.send_tick import Earlier, Request, SendTick
+from litemq.errors import DiskFullError, InvalidArgumentError, LiteMQError, SequenceGapError
+from litemq.format.limits import STORED_LIMITS
+from litemq.format.scan import scan
+from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
+
+__all__ = ["Deduplication"]
+
+
+class Deduplication:
+    """Checks requests against the state of the store. It has no state of its own."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+
+    def check_together(self, topic_id: int, requests: list[Request]) -> SendTick | None:
+        """Check ``requests`` by column. Return ``None`` if one of them is unusual: ``check`` decides then."""
+        callers, frames, queue_ids = zip(*requests, strict=True)
+        batches = [frame[4] for frame in frames]
+        joined = bytearray().join(batches)
+        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
+        if claims is None:
+            return None
+        pairs = dict(claims.sequences)
+        expected_of = self._store.state.producers.expected
+        if len(pairs) < len(claims.sequences) or any(first != expected_of(pair) for pair, first in pairs.items()):
+            return None  # a gap, or a repeated sequence
+        tick = SendTick()
+        tick.callers, tick.frames, tick.queue_ids = list(callers), list(frames), list(queue_ids)
+        tick.joined = joined
+        tick.counts = [1] * len(frames)
+        tick.levels = [claims.level] * len(frames)
+        return tick
+
+    def check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> SendTick:
+        """Check ``requests`` one by one, in their order, and count the valid ones against ``quotas``."""
+        tick = SendTick()
+        tentative: dict[tuple[int, int, int], int] = {}  # sequences expected once the requests before are appended
+        expected_of = self._store.state.producers.expected
+        has_priorities = self._has_priorities(topic_id)
+        for caller, frame, queue_id in requests:
+            batch: bytes | memoryview = frame[4]
+            try:
+                priorities = priorities_of(queue_id, has_priorities=has_priorities)
+                producer_id, sequence, count, level, due = claims_of(frame[4], priorities)
+                if due:
+                    self._check_due(due, len(batch))
+                if quotas is not None:
+                    quotas.take(caller.client_id, count, len(batch))
+                if producer_id:
+                    pair = (producer_id, topic_id, queue_id)
+                    expected = tentative.get(pair)
+                    if expected is None:
+                        expected = expected_of(pair)
+                    if sequence != expected:
+                        if sequence < expected and pair in tentative:
+                            tick.repeated.append((caller, frame, queue_id))
+                            continue
+                        earlier = self._receipts(pair, sequence, count, expected)
+                        if len(earlier) == count:
+                            tick.known.append((caller, frame, earlier, level))
+                            continue
+                        tick.earlier[len(tick.frames)] = earlier
+                        batch = memoryview(batch)[int(scan(batch, limits=STORED_LIMITS).starts[len(earlier)]) :]
+                        tentative[pair] = sequence + count
+                        count -= len(earlier)
+                    else:
+                        tentative[pair] = sequence + count
+            except LiteMQError as error:
+                tick.refused.append((caller, frame, error))
+                continue
+            if due:
+                tick.delayed.append(len(tick.frames))
+            tick.callers.append(caller)
+            tick.frames.append(frame)
+            tick.queue_ids.append(queue_id)
+            tick.batches.append(batch)
+            tick.counts.append(count)
+            tick.levels.append(level)
+        return tick
+
+    def _has_priorities(self, topic_id: int) -> bool:
+        topic = self._store.state.topics.get(topic_id)
+        return topic is not None and topic.has_priorities
+
+    def _check_due(self, due: int, size: int) -> None:
+        if due > self._clock.wall_ms() + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
+            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
+        if size > self._store.timer_room:
+            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
+
+    def _receipts(self, pair: tuple[int, int, int], sequence: int, count: int, expected: int) -> Earlier:
+        """Return the receipts of the records below ``expected``, of ``count`` records from ``sequence`` on.
+
+        Raise if there is a gap before ``sequence``, or if the state no longer has a receipt.
+        """
+        if sequence > expected:
+            raise SequenceGapError(
+                f"sequence {sequence} of producer {pair[0]} in queue {pair[2]}: {expected} comes before it and is missing", expected
+            )
+        earlier: Earlier = []
+        for known in range(sequence, min(sequence + count, expected)):
+            receipt = self._store.state.producers.receipt(pair, known)
+            if receipt is None:
+                raise InvalidArgumentError(f"sequence {known} of producer {pair[0]} was sent long ago: its receipt is no longer known")
+            earlier.append(receipt)
+        return earlier
