@@ -18,7 +18,7 @@ from typing import Final
 from litemq.broker.dead_letters.destinations import Destinations
 from litemq.broker.dead_letters.reading import Damaged, Letter, Letters
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.runtime.throttle import Pace
+from litemq.broker.runtime.throttle import Throttle
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
 from litemq.format.batches.check import are_of_topic, check_batch
 from litemq.format.dead_letters import DeadSelection
@@ -36,6 +36,7 @@ _READ_BYTES: Final = 4 << 20
 _MOST_RUNNING: Final = 8
 _REMEMBERED: Final = 256
 _MOST_RECORDS: Final = 1_000
+_BURST_PARTS: Final = 10  # a tenth of a second's messages may go at once
 _LONGEST_WAIT: Final = 0.1  # before a cancellation is noticed
 _RETRY_AFTER_MS: Final = 1_000
 _LOG = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class Redriving:
         while len(self._redrives) >= _REMEMBERED:
             self._redrives.pop(next(number for number, one in self._redrives.items() if one.ended.is_set()))
         self._redrives[redrive.redrive_id] = redrive
-        task = asyncio.get_running_loop().create_task(self._run(redrive, Pace(messages_per_s, self._clock.elapsed_ns())))
+        task = asyncio.get_running_loop().create_task(self._run(redrive, self._throttle(messages_per_s)))
         self._tasks[redrive.redrive_id] = task
 
         def over(_task: asyncio.Task[None]) -> None:
@@ -118,6 +119,9 @@ class Redriving:
 
         task.add_done_callback(over)
         return redrive
+
+    def _throttle(self, messages_per_s: int) -> Throttle:
+        return Throttle(messages_per_s, max(1, messages_per_s // _BURST_PARTS), self._clock.elapsed_ns())
 
     def get(self, redrive_id: int) -> Redrive:
         """One that runs, or ended not long ago."""
@@ -142,12 +146,12 @@ class Redriving:
 
     # One redrive --------------------------------------------------------------------------------------------------------------
 
-    async def _run(self, redrive: Redrive, pace: Pace) -> None:
+    async def _run(self, redrive: Redrive, throttle: Throttle) -> None:
         try:
             seen = -1
             while not redrive.is_stopping and (offsets := self._next(redrive, seen)):
                 found, seen = await asyncio.get_running_loop().run_in_executor(self._lookups, self._read, redrive, offsets)
-                await self._take(redrive, found, pace)
+                await self._take(redrive, found, throttle)
             redrive.end("cancelled" if redrive.is_stopping else "done")
         except LiteMQError as error:
             redrive.end("failed", str(error))
@@ -176,15 +180,16 @@ class Redriving:
                     break
         return found, seen
 
-    async def _take(self, redrive: Redrive, found: deque[Letter], pace: Pace) -> None:
+    async def _take(self, redrive: Redrive, found: deque[Letter], throttle: Throttle) -> None:
         if redrive.dry_run:
             for letter in found:
                 self._count(redrive, letter)
             return
         while found and not redrive.is_stopping:
-            number = pace.take(len(found), self._clock.elapsed_ns())
+            now_ns = self._clock.elapsed_ns()
+            number = throttle.take(len(found), now_ns)
             if not number:
-                await asyncio.sleep(min(pace.wait_seconds, _LONGEST_WAIT))
+                await asyncio.sleep(min(throttle.wait_seconds(1, now_ns), _LONGEST_WAIT))
                 continue
             taken = [found.popleft() for _ in range(number)]
             end = self._drop(redrive, taken) if redrive.drop else await self._send_on(redrive, taken)
