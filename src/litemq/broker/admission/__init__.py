@@ -1,8 +1,9 @@
 """Decisions that the broker takes before it appends a send.
 
 Entry points: ``Lines`` (whose sends go next while the disk is behind), ``Quotas`` (rates per client),
-``Backlog`` (how far a queue may run ahead of its slowest group) and ``claims_together`` (what the records
-of a request claim: producer, sequence, durability, due time).
+``Backlog`` (how far a queue may run ahead of its slowest group), ``check_due`` (how far ahead a message may
+be delayed) and ``claims_together`` (what the records of a request claim: producer, sequence, durability,
+due time).
 
 Invariants: a runaway producer uses bounded memory and barely slows other clients. A refused send changes
 no state.

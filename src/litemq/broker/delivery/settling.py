@@ -18,13 +18,12 @@ from litemq.proto.wire_pb2 import ExtendRequest, FailedTry, Leased, SettleAnswer
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
-from litemq.types import DeadReason
+from litemq.types import MOST_DELAY_MS, DeadReason
 
 __all__ = ["Extension", "Settled", "Settlement"]
 
 MOST_OFFSETS: Final = 100_000  # of one request
 _MOST_FAILED: Final = 10_000
-_MOST_DELAY_MS: Final = 365 * 24 * 3_600_000
 _LOST: Final = "the lease is over, and the message was settled or given to somebody else"
 
 _TAKEN: Final = ". What retention took, or only an archive has, cannot be kept for another try: acknowledge it, or send it anew"
@@ -122,8 +121,8 @@ class Settled(Settlement):
         if len(self._request.failed) > _MOST_FAILED:
             raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
         for failed in self._request.failed:
-            if not 0 <= failed.delay_ms <= _MOST_DELAY_MS:
-                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {_MOST_DELAY_MS}")
+            if not 0 <= failed.delay_ms <= MOST_DELAY_MS:
+                raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {MOST_DELAY_MS}")
         return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
 
     def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:

@@ -6,14 +6,14 @@ appended or answered here.
 
 from __future__ import annotations
 
+from litemq.broker.admission.due_time import check_due
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
-from litemq.errors import DiskFullError, InvalidArgumentError, LiteMQError, SequenceGapError
+from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.scan import scan
-from litemq.types import CLOCKS_DIFFER_MS, MOST_DELAY_MS
 
 __all__ = ["Deduplication"]
 
@@ -56,7 +56,7 @@ class Deduplication:
                 priorities = priorities_of(queue_id, has_priorities=has_priorities)
                 producer_id, sequence, count, level, due = claims_of(frame[4], priorities)
                 if due:
-                    self._check_due(due, len(batch))
+                    check_due(self._store, self._clock, due, len(batch))
                 if quotas is not None:
                     quotas.take(caller.client_id, count, len(batch))
                 if producer_id:
@@ -94,12 +94,6 @@ class Deduplication:
     def _has_priorities(self, topic_id: int) -> bool:
         topic = self._store.state.topics.get(topic_id)
         return topic is not None and topic.has_priorities
-
-    def _check_due(self, due: int, size: int) -> None:
-        if due > self._clock.wall_ms() + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
-            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
-        if size > self._store.timer_room:
-            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
 
     def _receipts(self, pair: tuple[int, int, int], sequence: int, count: int, expected: int) -> Earlier:
         """Return the receipts of the records below ``expected``, of ``count`` records from ``sequence`` on.

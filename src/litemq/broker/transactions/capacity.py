@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from litemq.broker.admission.backlog import Backlog
+from litemq.broker.admission.due_time import check_due
 from litemq.broker.runtime.context import BrokerContext
-from litemq.errors import DiskFullError, InvalidArgumentError, OverloadedError
+from litemq.errors import DiskFullError, OverloadedError
 from litemq.storage.state import TopicFacts
-from litemq.types import MOST_DELAY_MS
 
 __all__ = ["HalfRoom"]
 
 _RETRY_AFTER_MS: Final = 20
-_CLOCKS_DIFFER_MS: Final = 60_000  # a producer's clock from this one
 
 
 class HalfRoom:
@@ -35,10 +34,8 @@ class HalfRoom:
             raise OverloadedError(f"{halves.runs} runs of records wait for a decision (max_half_runs): send more records a request", 1000)
         if halves.bytes + size > self._limits.max_half_bytes:
             raise DiskFullError(f"{halves.bytes} bytes wait for a decision (max_half_bytes): send again when some are decided")
-        if due > self._clock.wall_ms() + MOST_DELAY_MS + _CLOCKS_DIFFER_MS:
-            raise InvalidArgumentError(f"delay_time={due}: choose a time within 365 days")
-        if due and size > store.timer_room:
-            raise DiskFullError("as many messages wait for their time as half the disk can hold: send again when some were delivered")
+        if due:
+            check_due(store, self._clock, due, size)
         unconfirmed = store.log_end - store.confirm_offset
         if unconfirmed and unconfirmed + size > self._limits.max_unconfirmed_bytes // 2:
             raise OverloadedError(f"{unconfirmed >> 20} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
