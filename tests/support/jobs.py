@@ -37,12 +37,12 @@ class JobBench(QueueListener):
         self.store = MemoryStore(clock) if directory is None else DiskStore(directory, SMALL, clock, disk=disk, host="here")
         self.topic_id = self.store.create_topic("reports", 2).topic_id
         self.jobs = self.store.state.delivery.jobs
-        context = BrokerContext.over(self.store, clock, BrokerLimits())
+        context = BrokerContext.over(self.store, clock, BrokerLimits(max_jobs=max_jobs, max_job_bytes=max_bytes))
         context.events.add(self)
         self.alarms = context.alarms
         self.grown: list[QueueKey] = []
         self.cron = Cron(context)
-        self.changes = JobChanges(self.store, clock, self.cron, max_jobs, max_bytes)
+        self.changes = JobChanges(context, self.cron)
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         self.grown += keys

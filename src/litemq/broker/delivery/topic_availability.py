@@ -11,7 +11,7 @@ from litemq.broker.delivery.granting import Giving, Granted, Wish
 from litemq.broker.delivery.queue_rotation import QueueTurns
 from litemq.broker.delivery.read_ahead import Chunks
 from litemq.broker.delivery.tick_record import Tick
-from litemq.errors import InvalidArgumentError
+from litemq.broker.runtime.topic_directory import check_queue
 from litemq.format.offset_runs import Run, RunSet
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.storage.state.delivery.leases import Lease
@@ -63,8 +63,7 @@ class TopicStock:
         """The queue that a request means."""
         if is_retry:
             return QueueKey(self.retry_topic().topic_id, self.topic_id)
-        if queue_id >= self.topic.queues:
-            raise InvalidArgumentError(f"queue {queue_id}: topic {self.topic.name!r} has {self.topic.queues}")
+        check_queue(self._store.state.topics[self.topic_id], queue_id)
         return QueueKey(self.topic_id, queue_id)
 
     def retry_topic(self) -> TopicFacts:

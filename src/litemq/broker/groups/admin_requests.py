@@ -14,6 +14,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
+from litemq.broker.runtime.topic_directory import check_queue
 from litemq.errors import GroupBusyError, InvalidArgumentError
 from litemq.net.frame import Frame
 from litemq.proto.control_pb2 import Control, Group, GroupChanged
@@ -161,9 +162,8 @@ class GroupAdmin:
 
     def _places(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[tuple[QueueKey, int, int, int]]:
         check_name(group, "group")
-        wrong = [queue_id for queue_id in queue_ids if queue_id >= topic.queues]
-        if wrong:
-            raise InvalidArgumentError(f"queue {wrong[0]}: topic {topic.name!r} has {topic.queues}")
+        for queue_id in queue_ids:
+            check_queue(topic, queue_id)
         state = self._store.state
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in sorted(set(queue_ids)) or range(topic.queues)]
         return [(key, self._groups.committed(group, key), state.earliest(key), state.next.get(key, 0)) for key in keys]

@@ -11,13 +11,13 @@ import numpy as np
 
 from litemq.broker.jobs.job import checked, ticks_between
 from litemq.broker.jobs.scheduler import Cron
-from litemq.clock import Clock
-from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError, LiteMQError, OverloadedError, TopicNotFoundError
+from litemq.broker.runtime.context import BrokerContext
+from litemq.broker.runtime.topic_directory import check_queue
+from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError, LiteMQError, OverloadedError
 from litemq.proto.control_pb2 import Control, JobPut, JobsDeleted, JobsPut
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.proto.wire_pb2 import JobOutcome
 from litemq.storage.state.jobs.jobs import first_job_number
-from litemq.storage.store import Store
 
 __all__ = ["JobChanges", "PutHow"]
 
@@ -38,13 +38,14 @@ class PutHow(IntEnum):
 class JobChanges:
     """On the event loop; each change is told to ``cron``."""
 
-    def __init__(self, store: Store, clock: Clock, cron: Cron, max_jobs: int, max_bytes: int) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: BrokerContext, cron: Cron) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._topics = context.topics
         self._cron = cron
-        self._max_jobs = max_jobs
-        self._max_bytes = max_bytes
-        self._jobs = store.state.delivery.jobs
+        self._max_jobs = context.limits.max_jobs
+        self._max_bytes = context.limits.max_job_bytes
+        self._jobs = context.store.state.delivery.jobs
 
     async def put(self, told: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
         """Create or change jobs; for each what was done, or why not. Those that are wrong do not keep the others from it."""
@@ -81,11 +82,9 @@ class JobChanges:
         slot = self._jobs.slot_of(told.id)
         try:
             job = checked(told, now, None if slot is None else self._jobs.definition(slot))
-            topic = self._store.state.topic(job.topic)
-            if topic is None:
-                raise TopicNotFoundError(f"there is no topic {job.topic!r}: create it with `litemq topic create {job.topic}`")
-            if job.HasField("queue_id") and not topic.has_queue(job.queue_id):
-                raise InvalidArgumentError(f"queue {job.queue_id}: topic {topic.name!r} has {topic.queues}")
+            topic = self._topics.find(job.topic)
+            if job.HasField("queue_id"):
+                check_queue(topic, job.queue_id)
             if job.HasField("priority") and not topic.has_priorities:
                 raise InvalidArgumentError(f"priority={job.priority}: topic {topic.name!r} has no priorities")
         except LiteMQError as error:

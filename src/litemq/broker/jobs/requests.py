@@ -52,7 +52,7 @@ class JobRequests:
         self._store = store = context.store
         self._jobs = store.state.delivery.jobs
         self._cron = cron
-        self._changes = JobChanges(store, context.clock, cron, context.limits.max_jobs, context.limits.max_job_bytes)
+        self._changes = JobChanges(context, cron)
         self._messages = JobMessages(context)
         self._answering = context.answers
         self.handlers = (

@@ -9,7 +9,6 @@ from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.errors import InvalidArgumentError
 from litemq.format.limits import STORED_LIMITS
 from litemq.format.record_encode import encode_record
 from litemq.net.frame import Frame
@@ -40,9 +39,7 @@ class ReadRequests:
 
     def _pull(self, caller: Caller, frame: Frame) -> None:
         request = parse(PullRequest, frame[3])
-        topic = self._topics.find(request.topic)
-        if request.queue_id >= topic.queues:
-            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        topic = self._topics.find_with_queue(request.topic, request.queue_id)
         key = self._groups.key_of(request.group, topic, request.queue_id, is_retry=request.is_retry)
         if request.group:
             self._groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from litemq.errors import TopicNotFoundError
+from litemq.errors import InvalidArgumentError, TopicNotFoundError
 from litemq.storage.state import TopicFacts
 from litemq.storage.store import Store
 from litemq.types import is_system_name
 
-__all__ = ["TopicDirectory"]
+__all__ = ["TopicDirectory", "check_queue"]
 
 
 class TopicDirectory:
@@ -23,6 +23,12 @@ class TopicDirectory:
             raise TopicNotFoundError(f"there is no topic {name!r}: create it with `litemq topic create {name}`")
         return topic
 
+    def find_with_queue(self, name: str, queue_id: int) -> TopicFacts:
+        """Return the topic called ``name``, or raise if there is none, or if it has no queue ``queue_id``."""
+        topic = self.find(name)
+        check_queue(topic, queue_id)
+        return topic
+
     @property
     def of_users(self) -> list[TopicFacts]:
         """The topics that users created, sorted by name."""
@@ -34,3 +40,9 @@ class TopicDirectory:
         """All topics that clients can read, those of the broker among them."""
         # System topics without a fixed number of queues are read by the broker alone.
         return [topic for topic in self._store.state.topics.values() if not topic.deleted and topic.queues]
+
+
+def check_queue(topic: TopicFacts, queue_id: int) -> None:
+    """Raise unless ``topic`` has a queue ``queue_id``."""
+    if queue_id >= topic.queues:
+        raise InvalidArgumentError(f"queue {queue_id}: topic {topic.name!r} has {topic.queues}")

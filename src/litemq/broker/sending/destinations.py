@@ -26,9 +26,7 @@ class Destinations(QueueListener):
     def find(self, header: bytes) -> tuple[int, int]:
         """Return the topic id and queue id that ``header`` names, and remember them."""
         request = parse(SendRequest, header)
-        topic = self._topics.find(request.topic)
-        if request.queue_id >= topic.queues:
-            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        topic = self._topics.find_with_queue(request.topic, request.queue_id)
         if is_system_name(topic.name):
             raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
         if len(self.known) >= _KNOWN_HEADERS:

@@ -18,6 +18,7 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
+from litemq.broker.runtime.topic_directory import check_queue
 from litemq.broker.transactions.capacity import HalfRoom
 from litemq.broker.transactions.publishing import Copying
 from litemq.errors import InvalidArgumentError, TransactionRefusedError
@@ -79,8 +80,7 @@ class SinkTransactions:
         topic = self._topics.find(request.topic)
         if is_system_name(topic.name):
             raise InvalidArgumentError(f"topic {topic.name!r} is the broker's own")
-        if request.queue_id >= topic.queues:
-            raise InvalidArgumentError(f"queue {request.queue_id}: topic {topic.name!r} has {topic.queues}")
+        check_queue(topic, request.queue_id)
         self._check_open(attempt)
         records = memoryview(frame[4])
         claims = claims_of_halves(records, priorities_of(request.queue_id, has_priorities=topic.has_priorities))

@@ -1,0 +1,22 @@
+"""Topics by name: an unknown topic or queue is refused with a hint."""
+
+import pytest
+
+from litemq.broker.runtime.topic_directory import TopicDirectory
+from litemq.clock import FakeClock
+from litemq.errors import InvalidArgumentError, TopicNotFoundError
+from litemq.storage.memory_store import MemoryStore
+
+
+def test_a_topic_and_its_queues() -> None:
+    store = MemoryStore(FakeClock())
+    topic = store.create_topic("orders", 4)
+    topics = TopicDirectory(store)
+    assert topics.find("orders") == topic == topics.find_with_queue("orders", 3)
+    with pytest.raises(InvalidArgumentError, match="queue 4: topic 'orders' has 4"):
+        topics.find_with_queue("orders", 4)
+    with pytest.raises(TopicNotFoundError, match="litemq topic create other"):
+        topics.find_with_queue("other", 0)
+    assert topics.of_users == [topic]
+    assert topic in topics.readable
+    store.close()
