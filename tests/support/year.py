@@ -16,7 +16,7 @@ from random import Random
 from typing import ClassVar, Final
 
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
 from litemq.broker.timers.firing import Timers
@@ -106,7 +106,7 @@ class SimulatedYear:
     # The broker ---------------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._time = BrokerTime(self._clock)
+        self._time = BrokerClock(self._clock)
         self._store = DiskStore(self._directory, _CONFIG, self._time, disk=QuickDisk(), host="here")
         self._topic_id = self._store.create_topic(_TOPIC, _QUEUES).topic_id
         self._loop.run_until_complete(self._start())
@@ -135,7 +135,7 @@ class SimulatedYear:
 
     async def _ring(self) -> None:
         self._alarms.ring_due()
-        while (working := self._timers._errand.task or self._timers._loading) is not None:
+        while (working := self._timers._task.task or self._timers._loading) is not None:
             await asyncio.wait((working,))
             await asyncio.sleep(0)
 

@@ -123,7 +123,7 @@ class Broker:
     @property
     def topics(self) -> list[TopicFacts]:
         """The users' topics, by name."""
-        return self.context.topics.of_users
+        return self.context.topics.user_topics
 
     def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
         """Take the requests of one caller that arrived together."""

@@ -14,7 +14,7 @@ from typing import Final
 from litemq import __version__
 from litemq.broker.broker import Broker, BrokerIdentity
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import SystemClock
 from litemq.net.server import FrameServer, ServerLimits
 from litemq.proto.wire_pb2 import BrokerFacts, TopicQueues
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set. Call ``ready`` with the address once the broker accepts requests."""
     loop = asyncio.get_running_loop()
-    clock = BrokerTime(SystemClock())
+    clock = BrokerClock(SystemClock())
     _tune_interpreter()
     store_config = StoreConfig(
         segment_bytes=config.file_size,

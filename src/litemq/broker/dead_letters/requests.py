@@ -45,7 +45,7 @@ class DeadLetterRequests:
         self._letters = letters
         self._redriving = redriving
         self._limits = context.limits
-        self._answering = context.answers
+        self._answers = context.answers
         self._following = 0
         self.handlers = (
             Handler(Opcode.LIST_DEAD_TOPICS, Permission.LISTED, self._list_topics),
@@ -68,7 +68,7 @@ class DeadLetterRequests:
         selection = selection_of(request.selection)
         offsets = self._letters.after(request.topic, request.after, _LOOKED_AT)
 
-        self._answering.look_up(caller, frame, lambda: self._page(request, selection, offsets))
+        self._answers.look_up(caller, frame, lambda: self._page(request, selection, offsets))
 
     def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
         """The next letters that are meant. From a thread: it may wait for the disk."""
@@ -107,18 +107,18 @@ class DeadLetterRequests:
             done = await self._redriving.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
             return RedriveRecordsAnswer(done=done).SerializeToString(), b""
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
     def _follow(self, caller: Caller, frame: Frame) -> None:
         request = parse(FollowRedriveRequest, frame[3])
         redrive = self._redriving.get(request.redrive_id)
         if self._following >= _MOST_FOLLOWING:
             raise OverloadedError(f"{_MOST_FOLLOWING} wait for redrives here already: ask again later", _RETRY_AFTER_MS)
-        self._answering.later(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
+        self._answers.later(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
 
     def _cancel(self, caller: Caller, frame: Frame) -> None:
         redrive = self._redriving.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)
-        self._answering.later(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
+        self._answers.later(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
 
     async def _told_within(self, redrive: Redrive, seconds: float) -> tuple[bytes, bytes]:
         """How far a redrive is, at its end or after a while."""

@@ -29,7 +29,7 @@ class WhyRequests:
 
     def __init__(self, context: BrokerContext, visitors: Visitors) -> None:
         self._gatherer = Gatherer(context, visitors)
-        self._answering = context.answers
+        self._answers = context.answers
         self.handlers = (Handler(Opcode.WHY, Permission.GROUP_GET, self._why),)
 
     def _why(self, caller: Caller, frame: Frame) -> None:
@@ -42,7 +42,7 @@ class WhyRequests:
             gathered = await self._gatherer.gather(request.topic, request.message_id, request.group)
             return _told(gathered).SerializeToString(), b""
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
 
 def _told(gathered: Gathered) -> WhyAnswer:

@@ -45,7 +45,7 @@ class GroupAdmin:
         self._clock = context.clock
         self._groups = groups
         self._topics = context.topics
-        self._answering = context.answers
+        self._answers = context.answers
         self._events = context.events
         self._state = GroupState(context.store, context.clock, groups)
         self.handlers = (
@@ -69,7 +69,7 @@ class GroupAdmin:
                 state.oldest = self._state.stored_at(key, offset)
             return answer.SerializeToString(), b""
 
-        self._answering.look_up(caller, frame, look)
+        self._answers.look_up(caller, frame, look)
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         keys: dict[str, list[QueueKey]] = defaultdict(list)
@@ -101,7 +101,7 @@ class GroupAdmin:
             steps = plan(places, request.to, request.value, self._store.offset_at_time)
             return _answer("", steps, members, in_flight).SerializeToString(), b""
 
-        self._answering.look_up(caller, frame, look)
+        self._answers.look_up(caller, frame, look)
 
     def _reset(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])

@@ -54,7 +54,7 @@ class JobRequests:
         self._cron = cron
         self._changes = JobChanges(context, cron)
         self._messages = JobMessages(context)
-        self._answering = context.answers
+        self._answers = context.answers
         self.handlers = (
             Handler(Opcode.PUT_JOBS, Permission.TOPIC_PUB, self._put),
             Handler(Opcode.GET_JOBS, Permission.TOPIC_READ, self._get),
@@ -167,7 +167,7 @@ class JobRequests:
             await self._store.confirmed(self._store.log_end)
             return told.SerializeToString(), b""
 
-        self._answering.later(caller, frame, safe())
+        self._answers.later(caller, frame, safe())
 
 
 def _check_count(jobs: Sequence[object]) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from litemq.broker.jobs.job import due_at, due_ticks, next_tick, tick_id, tick_record
 from litemq.broker.jobs.queue_choice import JobQueues
 from litemq.broker.jobs.run_state import is_running
-from litemq.broker.runtime.background_task import Errand
+from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError, RecordFormatError
 from litemq.format.record import DELAY_TIME_AT
@@ -58,14 +58,14 @@ class Cron:
         self._near_end = 0
         self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
         self._firing = asyncio.Lock()
-        self._errand = Errand("sends ticks", "ticks of jobs were not sent", self)
+        self._task = BackgroundTask("sends ticks", "ticks of jobs were not sent", self)
         self._set_for: int | None = None
         if len(self._jobs):
             self._ring([])
 
     def close(self) -> None:
         """Nothing is sent any more; what was due is decided by whoever opens the store next."""
-        self._errand.close()
+        self._task.close()
 
     def changed(self, slots: Iterable[int]) -> None:
         """Jobs were created or changed: their next ticks may be others."""
@@ -92,7 +92,7 @@ class Cron:
         sent = 0
         async with self._firing:
             await self._load()
-            while not self._errand.is_closed:
+            while not self._task.is_closed:
                 now = self._clock.wall_ms()
                 slots = self._take(now)
                 waiting = self._over()
@@ -116,7 +116,7 @@ class Cron:
 
     def _ring(self, _dues: list[int]) -> None:
         self._set_for = None
-        self._errand.begin()
+        self._task.begin()
 
     def on_end(self, after_ms: int = 0) -> None:
         now = self._clock.wall_ms()

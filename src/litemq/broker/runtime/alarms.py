@@ -1,6 +1,6 @@
-"""What is to happen at a time: never before it, and at most a slot of 5 ms after it while the event loop keeps up.
+"""Alarms: callbacks at a time, in slots of 5 ms.
 
-One mechanism for everything that ends or becomes due. Nothing is cancelled here: whoever is told looks whether what was meant is still so.
+An alarm never rings early. Alarms are never cancelled: the callback checks whether the event still applies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ring = Callable[[list[Any]], None]
 
 
 class Alarms:
-    """Made on the event loop on which it rings. The clock that is asked is the broker's."""
+    """The alarms of a broker, by its clock and on its event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,11 +36,11 @@ class Alarms:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many are set."""
+        """The number of alarms that are set."""
         return sum(len(keys) for rings in self._slots.values() for keys in rings.values())
 
     def at(self, due_ms: int, ring: Callable[[list[K]], None], key: K) -> None:
-        """Call ``ring`` once it is ``due_ms``, with this key and all others of its that are due by then, in the order of their slots."""
+        """Call ``ring`` at ``due_ms`` with ``key`` and its other keys that are due by then, in the order of their slots."""
         slot = -(-due_ms // _SLOT_MS)
         rings = self._slots.get(slot)
         if rings is None:
@@ -55,7 +55,7 @@ class Alarms:
             keys.append(key)
 
     def ring_due(self) -> int:
-        """Ring for all that is due now; returns how many keys that were. The loop does it by itself; a test whose clock has moved need not wait."""
+        """Ring all alarms that are due, and return the number of their keys. Only tests that move a clock need to call it."""
         now = self._clock.wall_ms() // _SLOT_MS
         due: dict[Ring, list[Any]] = {}
         while self._upcoming and self._upcoming[0] <= now:
@@ -64,12 +64,12 @@ class Alarms:
         for ring, keys in due.items():
             try:
                 ring(keys)
-            except Exception:  # noqa: BLE001  the others are still told
-                _LOG.exception("what was due failed")
+            except Exception:  # noqa: BLE001  the other callbacks are still called
+                _LOG.exception("an alarm failed")
         return sum(map(len, due.values()))
 
     def close(self) -> None:
-        """Nothing rings any more."""
+        """Drop all alarms."""
         self._closed = True
         self._slots.clear()
         self._upcoming.clear()

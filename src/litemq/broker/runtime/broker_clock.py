@@ -1,10 +1,10 @@
-"""A broker's time: the wall clock's, without its steps.
+"""The broker's clock: wall time without steps.
 
-Time passes as ``CLOCK_BOOTTIME`` says, which no one can set. When the wall clock says something else, somebody has set it, or it was wrong:
+Time passes with ``CLOCK_BOOTTIME``, which nobody can set. If the wall clock differs, it was set or it was wrong:
 
-- ahead: believed once it has been ahead for a minute, and only as far as it was ahead all that time. A clock that is set wrong and set right again
-  fires nothing early.
-- behind: time passes more slowly until the two meet. It never goes back.
+- If it is ahead for a minute, the broker's clock jumps by the smallest lead of that minute. A clock that is set
+  wrong and then corrected fires nothing early.
+- If it is behind, the broker's clock runs more slowly until both agree. It never runs back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from litemq.clock import Clock
 
-__all__ = ["BrokerTime"]
+__all__ = ["BrokerClock"]
 
 _MS: Final = 1_000_000
 _SAME: Final = 2 * _MS  # the wall clock tells whole milliseconds
@@ -22,8 +22,8 @@ _BELIEVED_AFTER: Final = 60 * 1_000_000_000
 _SLOWER_BY: Final = 10  # a tenth
 
 
-class BrokerTime:
-    """A ``Clock`` whose wall time never falls, and jumps only to where the wall clock has been for a while. Any thread may ask."""
+class BrokerClock:
+    """A ``Clock`` whose wall time never falls. Any thread may read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class BrokerTime:
         return self._clock.elapsed_ns()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as this broker goes by."""
+        """Milliseconds since 1970."""
         with self._asking:
             at = self._clock.elapsed_ns()
             passed = max(0, at - self._asked_at)
@@ -51,7 +51,7 @@ class BrokerTime:
             return self._now // _MS
 
     def _weigh(self, lead: int, at: int) -> None:
-        """See for how long the wall clock has been ahead, and how far at least; believe that in the end."""
+        """Track the smallest ``lead`` of the wall clock, and jump by it once the clock was ahead for a minute."""
         if lead <= _SAME:
             self._ahead_since = None
         elif self._ahead_since is None:

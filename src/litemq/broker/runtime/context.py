@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.alarms import Alarms
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.deferred_answers import DeferredAnswers
 from litemq.broker.runtime.queue_events import QueueEvents
 from litemq.broker.runtime.topic_directory import TopicDirectory
 from litemq.clock import Clock
@@ -25,9 +25,9 @@ class BrokerContext:
     alarms: Alarms
     topics: TopicDirectory
     events: QueueEvents
-    answers: Answering
+    answers: DeferredAnswers
 
     @classmethod
     def over(cls, store: Store, clock: Clock, limits: BrokerLimits) -> BrokerContext:
         """Make the context of a broker over ``store``, with no listeners yet."""
-        return cls(store, clock, limits, Alarms(clock), TopicDirectory(store), QueueEvents(), Answering())
+        return cls(store, clock, limits, Alarms(clock), TopicDirectory(store), QueueEvents(), DeferredAnswers())

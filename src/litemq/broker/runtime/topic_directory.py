@@ -30,7 +30,7 @@ class TopicDirectory:
         return topic
 
     @property
-    def of_users(self) -> list[TopicFacts]:
+    def user_topics(self) -> list[TopicFacts]:
         """The topics that users created, sorted by name."""
         facts = [facts for facts in self._store.state.topics.values() if not facts.deleted and not is_system_name(facts.name)]
         return sorted(facts, key=lambda topic: topic.name)

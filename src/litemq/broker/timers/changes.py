@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from litemq.broker.runtime.deferred_answers import Answering
+from litemq.broker.runtime.deferred_answers import DeferredAnswers
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName
 from litemq.errors import LiteMQError, OverloadedError, StorageError
 from litemq.proto.control_pb2 import Control, TimerEnded, TimerMoved, TimersEnded
@@ -72,7 +72,7 @@ class _Wish:
 class TimerChanges:
     """On the event loop on which it is made."""
 
-    def __init__(self, store: Store, answers: Answering) -> None:
+    def __init__(self, store: Store, answers: DeferredAnswers) -> None:
         self._store = store
         self._lookup = TimerLookup(store)
         self._answers = answers

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from litemq.broker.runtime.background_task import Errand
+from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
 from litemq.errors import InvalidArgumentError, RecordFormatError
@@ -51,7 +51,7 @@ class Timers(QueueListener):
         self._alarms = context.alarms
         self._events = context.events
         self._firing = asyncio.Lock()
-        self._errand = Errand("fires timers", "timers were not fired", self)
+        self._task = BackgroundTask("fires timers", "timers were not fired", self)
         self._set_for: int | None = None
         self._loading: asyncio.Future[None] | None = None
         self._load_after = 0
@@ -64,7 +64,7 @@ class Timers(QueueListener):
 
     def close(self) -> None:
         """Nothing fires any more; what was due is fired by whoever opens the store next."""
-        self._errand.close()
+        self._task.close()
 
     async def work(self) -> None:
         """Fire all that is due."""
@@ -75,7 +75,7 @@ class Timers(QueueListener):
         fired = 0
         async with self._firing:
             now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
-            while not self._errand.is_closed:
+            while not self._task.is_closed:
                 near_end = self._store.timers.near_end
                 await self._load(now)
                 timers = self._store.timers.take(now, self._store.confirm_offset, _AT_ONCE)
@@ -93,7 +93,7 @@ class Timers(QueueListener):
         self._alarms.at(due, self._ring, due)
 
     def _ring(self, _dues: list[int]) -> None:
-        if self._errand.begin():
+        if self._task.begin():
             self._set_for = None
 
     def on_end(self, after_ms: int) -> None:
@@ -121,10 +121,10 @@ class Timers(QueueListener):
         self._loading = None
         error = None if loading.cancelled() else loading.exception()
         if error is not None:
-            self._errand.complain(error)
+            self._task.log_failure(error)
         elif self._store.timers.near_end > near_end:
             self._load_after = 0
-        if self._errand.task is None and not self._errand.is_closed:
+        if self._task.task is None and not self._task.is_closed:
             self.on_end(0)
 
     # Firing -------------------------------------------------------------------------------------------------------------------

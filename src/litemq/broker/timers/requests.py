@@ -70,7 +70,7 @@ class TimerRequests:
         self._store = store = context.store
         self._clock = context.clock
         self._limits = context.limits
-        self._answering = context.answers
+        self._answers = context.answers
         self._topics = context.topics
         self._events = context.events
         self._pages = TimerPages(store)
@@ -101,7 +101,7 @@ class TimerRequests:
             await self._changes.change(names, decide)
             return CancelTimersAnswer(outcomes=outcomes).SerializeToString(), b""
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
     def _cancel_batch(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerBatchRequest, frame[3])
@@ -138,7 +138,7 @@ class TimerRequests:
             self._events.on_timer_added()
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), b""
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
     def _check_moved(self, name: TimerName, timer: FoundTimer, due: int, now: int) -> None:
         delivery = self._store.state.delivery
@@ -165,7 +165,7 @@ class TimerRequests:
     def _describe(self, caller: Caller, frame: Frame) -> None:
         request = parse(TimerRequest, frame[3])
         name = TimerName(self._topics.find(request.topic).name, _checked(request.message_id))
-        self._answering.later(caller, frame, self._described(name))
+        self._answers.later(caller, frame, self._described(name))
 
     async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
         facts: list[TimerFacts] = []
@@ -179,9 +179,7 @@ class TimerRequests:
             record = b""
             if facts[0].state != TimerState.UNKNOWN:
                 try:
-                    record = await asyncio.get_running_loop().run_in_executor(
-                        self._answering.lookups, self._store.read_raw, facts[0].pending
-                    )
+                    record = await asyncio.get_running_loop().run_in_executor(self._answers.lookups, self._store.read_raw, facts[0].pending)
                 except OffsetOutOfRangeError:
                     continue  # it was carried on, and its old place is gone
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
@@ -196,7 +194,7 @@ class TimerRequests:
             if len(text.encode()) > MAX_KEY_BYTES:
                 raise InvalidArgumentError(f"{text[:80]!r}: at most {MAX_KEY_BYTES} bytes are a key, an id or a batch")
 
-        self._answering.look_up(caller, frame, lambda: (self._pages.page(request).SerializeToString(), b""))
+        self._answers.look_up(caller, frame, lambda: (self._pages.page(request).SerializeToString(), b""))
 
 
 def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:

@@ -94,7 +94,7 @@ class TopicRequests:
         caller.answer(frame, self._description(topic).SerializeToString())
 
     def _list(self, caller: Caller, frame: Frame) -> None:
-        shown = self._topics.readable if parse(ListTopicsRequest, frame[3]).include_system else self._topics.of_users
+        shown = self._topics.readable if parse(ListTopicsRequest, frame[3]).include_system else self._topics.user_topics
         topics = [TopicQueues(topic=topic.name, queues=topic.queues, has_priorities=topic.has_priorities) for topic in shown]
         caller.answer(frame, TopicsAnswer(topics=topics).SerializeToString())
 

@@ -39,7 +39,7 @@ class TransactionRequests:
     def __init__(self, context: BrokerContext, check_back: CheckBack) -> None:
         self._store = context.store
         self._times = check_back.times
-        self._answering = context.answers
+        self._answers = context.answers
         self.handlers = (
             Handler(Opcode.DESCRIBE_TRANSACTION, Permission.TOPIC_READ, self._describe),
             Handler(Opcode.LIST_TRANSACTIONS, Permission.LISTED, self._list),
@@ -57,20 +57,20 @@ class TransactionRequests:
             if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
                 await self._store.confirmed(self._store.log_end)
                 loop = asyncio.get_running_loop()
-                found = await loop.run_in_executor(self._answering.lookups, records_of, self._store, [name], _MOST_BYTES)
+                found = await loop.run_in_executor(self._answers.lookups, records_of, self._store, [name], _MOST_BYTES)
                 records = found.get(name, [])
             return TransactionAnswer(facts=facts).SerializeToString(), b"".join(records)
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
     def _list(self, caller: Caller, frame: Frame) -> None:
         request = parse(ListTransactionsRequest, frame[3])
 
         async def answer() -> tuple[bytes, bytes]:
-            names = await asyncio.get_running_loop().run_in_executor(self._answering.lookups, self._names, request)
+            names = await asyncio.get_running_loop().run_in_executor(self._answers.lookups, self._names, request)
             return self._told(request, names).SerializeToString(), b""
 
-        self._answering.later(caller, frame, answer())
+        self._answers.later(caller, frame, answer())
 
     def _names(self, request: ListTransactionsRequest) -> list[str]:
         """The next ones in the order of their names. From a thread: they may be many."""

@@ -63,7 +63,7 @@ class CheckBack:
         self._clock = context.clock
         self._limits = context.limits
         self._alarms = context.alarms
-        self._answering = context.answers
+        self._answers = context.answers
         self.times = CheckTimes(context.store, context.limits)
         self._burials = HalfBurials(context.store, context.clock, context.answers.lookups)
         self._loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ class CheckBack:
             _LOG.warning("transactions were not checked: %s; it is tried again", error)
             self._again(due)
         if over:
-            self._answering.in_background(self._bury(over))
+            self._answers.in_background(self._bury(over))
 
     def _check(self, names: list[str], now: int) -> None:
         """One round: written down, and then asked."""
@@ -144,7 +144,7 @@ class CheckBack:
                 self._set_alarm(name, self.times.next_at(known))
         for asked in {id(poll): poll for _, poll in polls if poll is not None}.values():
             self._leave(asked)
-            self._answering.in_background(self._ask(asked, asked.chosen))
+            self._answers.in_background(self._ask(asked, asked.chosen))
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
         """Whoever waits for the longest, and is not asked for too much already."""
@@ -201,7 +201,7 @@ class CheckBack:
             self._forget(name)
         if names:
             self._late.update(dict.fromkeys(names, _short(caller.client_id)))
-            self._answering.in_background(self._ask(poll, names))
+            self._answers.in_background(self._ask(poll, names))
             return
         self._polls.setdefault(request.group, deque()).append(poll)
         self._of_caller.setdefault(caller, set()).add(poll)
@@ -234,7 +234,7 @@ class CheckBack:
         """Tell somebody which outcomes are wanted, with the messages that they are about."""
         try:
             await self._store.confirmed(self._store.log_end)
-            found = await self._loop.run_in_executor(self._answering.lookups, records_of, self._store, names, self._limits.max_pull_bytes)
+            found = await self._loop.run_in_executor(self._answers.lookups, records_of, self._store, names, self._limits.max_pull_bytes)
         except LiteMQError as error:
             poll.caller.refuse(poll.frame, error)
             return

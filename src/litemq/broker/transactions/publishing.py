@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from litemq.broker.runtime.background_task import Errand
+from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError
 from litemq.storage.store import DecidedHalves
@@ -25,16 +25,16 @@ class Copying:
         self._alarms = context.alarms
         self._events = context.events
         self._turn = asyncio.Lock()
-        self._errand = Errand("copies halves", "committed records are not in their queues yet", self)
+        self._task = BackgroundTask("copies halves", "committed records are not in their queues yet", self)
 
     def begin(self) -> None:
         """There may be something to copy."""
         if self._store.state.delivery.halves.first_decided is not None:
-            self._errand.begin()
+            self._task.begin()
 
     def close(self) -> None:
         """Nothing is copied any more."""
-        self._errand.close()
+        self._task.close()
 
     async def work(self) -> None:
         """Copy all that is decided."""
@@ -53,7 +53,7 @@ class Copying:
         copied, store = 0, self._store
         halves = store.state.delivery.halves
         async with self._turn:
-            while not self._errand.is_closed and halves.first_decided is not None:
+            while not self._task.is_closed and halves.first_decided is not None:
                 keys = halves.decided_queues()
                 await store.confirmed(store.log_end)  # the decision first
                 copied += await self._copy_confirmed()
@@ -65,7 +65,7 @@ class Copying:
     async def _copy_confirmed(self) -> int:
         """Copy what is safe, and was decided."""
         copied, store = 0, self._store
-        while not self._errand.is_closed:
+        while not self._task.is_closed:
             decided = await self._read()
             if decided is None:
                 break

@@ -158,7 +158,7 @@ def test_what_a_transaction_holds_back(kind: Kind, tmp_path: Path) -> None:
         await job.commit(0, (0, 0, 1))
         assert await desk.verdict("0-0-0-0") == "ready"
         assert await desk.verdict("0-1-0-0") == "rolled-back"
-        desk.broker._transactions._copying._errand.is_closed = False
+        desk.broker._transactions._copying._task.is_closed = False
         await desk.broker.fire_due()
         answer = await desk.why("0-0-0-0")
         assert (answer.verdict, "never read queue 0" in answer.sentence) == ("before-start", True)

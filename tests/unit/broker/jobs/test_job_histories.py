@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from litemq.broker.jobs.changes import PutHow
 from litemq.broker.jobs.job import next_tick
-from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import FakeClock
 from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.types import CatchUp
@@ -36,7 +36,7 @@ class CronHistories(RuleBasedStateMachine):
         self._open()
 
     def _open(self) -> None:
-        self.time = BrokerTime(self.clock)
+        self.time = BrokerClock(self.clock)
         self.bench = self.runner.run(self._start())
 
     async def _start(self) -> JobBench:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from litemq.broker.runtime.background_task import Errand
+from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.errors import DiskFullError
 
 
@@ -17,7 +17,7 @@ class _Work:
         self.may_end = asyncio.Event()
         self.done = 0
         self.then: list[int] = []
-        self.errand = Errand("tests", "nothing was done", self)
+        self.task = BackgroundTask("tests", "nothing was done", self)
 
     async def work(self) -> None:
         await self.may_end.wait()
@@ -29,19 +29,19 @@ class _Work:
         self.then.append(after_ms)
 
     async def ended(self) -> None:
-        assert self.errand.task is not None
-        await asyncio.wait((self.errand.task,))
+        assert self.task.task is not None
+        await asyncio.wait((self.task.task,))
 
 
 def test_one_at_a_time() -> None:
     async def main() -> None:
         work = _Work()
-        assert work.errand.begin()
-        assert not work.errand.begin()
+        assert work.task.begin()
+        assert not work.task.begin()
         work.may_end.set()
         await work.ended()
-        assert (work.done, work.then, work.errand.task) == (1, [0], None)
-        assert work.errand.begin()
+        assert (work.done, work.then, work.task.task) == (1, [0], None)
+        assert work.task.begin()
         await work.ended()
         assert (work.done, work.then) == (2, [0, 0])
 
@@ -53,7 +53,7 @@ def test_what_fails_is_said_once_and_tried_later(caplog: pytest.LogCaptureFixtur
         work = _Work("full", "full", "fuller")
         work.may_end.set()
         for _ in range(4):
-            work.errand.begin()
+            work.task.begin()
             await work.ended()
         assert work.done == 1
         assert [wait > 0 for wait in work.then] == [True, True, True, False]
@@ -69,14 +69,14 @@ def test_what_fails_is_said_once_and_tried_later(caplog: pytest.LogCaptureFixtur
 def test_a_closed_one_ends_and_does_not_begin() -> None:
     async def main() -> None:
         work = _Work()
-        work.errand.begin()
+        work.task.begin()
         await asyncio.sleep(0)
-        task = work.errand.task
+        task = work.task.task
         assert task is not None
-        work.errand.close()
+        work.task.close()
         await asyncio.wait((task,))
         assert task.cancelled()
-        assert not work.errand.begin()
+        assert not work.task.begin()
         assert (work.done, work.then) == (0, [])
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.clock import FakeClock
 
 
@@ -14,17 +14,17 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def time(clock: FakeClock) -> BrokerTime:
-    return BrokerTime(clock)
+def time(clock: FakeClock) -> BrokerClock:
+    return BrokerClock(clock)
 
 
-def test_time_passes(clock: FakeClock, time: BrokerTime) -> None:
+def test_time_passes(clock: FakeClock, time: BrokerClock) -> None:
     for seconds in (0.0, 0.001, 1.5, 3600.0):
         clock.advance(seconds)
         assert (time.wall_ms(), time.elapsed_ns()) == (clock.wall_ms(), clock.elapsed_ns())
 
 
-def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: BrokerTime) -> None:
+def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(3600)
     assert time.wall_ms() == begin
@@ -34,7 +34,7 @@ def test_a_step_forward_is_believed_after_a_minute(clock: FakeClock, time: Broke
     assert time.wall_ms() == clock.wall_ms() == begin + 3_660_000
 
 
-def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerTime) -> None:
+def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(3600)
     for _ in range(59):
@@ -48,7 +48,7 @@ def test_a_step_that_is_taken_back_was_none(clock: FakeClock, time: BrokerTime) 
         assert time.wall_ms() == begin + second * 1000
 
 
-def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: BrokerTime) -> None:
+def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(10)
     time.wall_ms()
@@ -65,7 +65,7 @@ def test_only_what_was_there_all_the_time_is_believed(clock: FakeClock, time: Br
     assert time.wall_ms() == clock.wall_ms()
 
 
-def test_a_step_back_is_met_slowly(clock: FakeClock, time: BrokerTime) -> None:
+def test_a_step_back_is_met_slowly(clock: FakeClock, time: BrokerClock) -> None:
     begin = time.wall_ms()
     clock.step_wall(-60)
     assert time.wall_ms() == begin
@@ -80,7 +80,7 @@ def test_a_step_back_is_met_slowly(clock: FakeClock, time: BrokerTime) -> None:
 @given(st.lists(st.tuples(st.sampled_from(["advance", "step"]), st.floats(-5000, 5000)), max_size=40))
 def test_it_never_falls_and_never_runs_ahead_of_both_clocks(moves: list[tuple[str, float]]) -> None:
     clock = FakeClock()
-    time = BrokerTime(clock)
+    time = BrokerClock(clock)
     latest = time.wall_ms()
     furthest = latest  # any wall time that there was, gone on from there
     for kind, seconds in moves:

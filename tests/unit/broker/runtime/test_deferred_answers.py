@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from litemq.broker.runtime.deferred_answers import Answering, answer_when_safe
+from litemq.broker.runtime.deferred_answers import DeferredAnswers, answer_when_safe
 from litemq.errors import InvalidArgumentError, LiteMQError, StoreFailedError
 from litemq.net.connection import Bytes
 from litemq.net.frame import Frame
@@ -50,34 +50,34 @@ def test_what_is_looked_up_is_told_and_what_goes_wrong_too(caplog: pytest.LogCap
         raise KeyError("secret")
 
     async def main() -> None:
-        caller, answering = _Caller(), Answering()
-        answering.look_up(caller, FRAME, lambda: (b"head", b" and more"))
+        caller, answers = _Caller(), DeferredAnswers()
+        answers.look_up(caller, FRAME, lambda: (b"head", b" and more"))
         assert await _until_told(caller) == b"head and more"
-        answering.look_up(caller, FRAME, fail)
+        answers.look_up(caller, FRAME, fail)
         assert isinstance(await _until_told(caller), InvalidArgumentError)
         with caplog.at_level(logging.ERROR, "litemq"):
-            answering.look_up(caller, FRAME, stumble)
+            answers.look_up(caller, FRAME, stumble)
             told = await _until_told(caller)
         assert isinstance(told, StoreFailedError)
         assert "secret" not in str(told)
         assert "secret" in caplog.text
-        answering.close()
+        answers.close()
 
     asyncio.run(main())
 
 
 def test_nothing_goes_on_behind_a_close() -> None:
     async def main() -> None:
-        caller, answering, reached = _Caller(), Answering(), asyncio.Event()
+        caller, answers, reached = _Caller(), DeferredAnswers(), asyncio.Event()
 
         async def for_ever() -> tuple[bytes, bytes]:
             reached.set()
             await asyncio.Event().wait()
             return b"", b""
 
-        answering.later(caller, FRAME, for_ever())
+        answers.later(caller, FRAME, for_ever())
         await reached.wait()
-        answering.close()
+        answers.close()
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1
         assert caller.told.empty()

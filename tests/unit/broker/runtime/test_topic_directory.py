@@ -17,6 +17,6 @@ def test_a_topic_and_its_queues() -> None:
         topics.find_with_queue("orders", 4)
     with pytest.raises(TopicNotFoundError, match="litemq topic create other"):
         topics.find_with_queue("other", 0)
-    assert topics.of_users == [topic]
+    assert topics.user_topics == [topic]
     assert topic in topics.readable
     store.close()

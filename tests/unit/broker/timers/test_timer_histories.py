@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.runtime.broker_clock import BrokerTime
+from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName, TimerState
@@ -52,7 +52,7 @@ class TimerHistories(RuleBasedStateMachine):
         self._open()
 
     def _open(self) -> None:
-        self.time = BrokerTime(self.clock)
+        self.time = BrokerClock(self.clock)
         self.store = DiskStore(self.folder, SMALL, self.time, disk=QuickDisk(), host="here")
         self.key = QueueKey(self.store.create_topic("orders", 1).topic_id, 0)
         self.timers = self.runner.run(self._start())
@@ -63,8 +63,8 @@ class TimerHistories(RuleBasedStateMachine):
         self.alarms = context.alarms
         self.alarms.close()  # nothing rings by itself: what happens, and when, depends on nothing but the steps
         timers = Timers(context)
-        if timers._errand.task is not None:
-            await timers._errand.task
+        if timers._task.task is not None:
+            await timers._task.task
         return timers
 
     def _stop_firing(self) -> None:

@@ -289,7 +289,7 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
             facts = await producer.describe(ONE)
             assert facts.state == TX_COMMITTED
             assert await producer.roll_back(ONE) == [TX_COMMITTED]
-            broker._transactions._copying._errand.is_closed = False
+            broker._transactions._copying._task.is_closed = False
             assert await _ids(broker) == [f"{TWO}#0", f"{ONE}#0", f"{ONE}#1"]
 
     _run(main())
