@@ -1,4 +1,7 @@
-"""How far a queue may run ahead of its slowest group: what is sent beyond that is refused, or dies for the groups that are too far behind."""
+"""The backlog limit: how far a queue may run ahead of its slowest group.
+
+Beyond the limit, the broker refuses sends, or turns messages into dead letters of the groups that are behind.
+"""
 
 from __future__ import annotations
 
@@ -18,49 +21,49 @@ from litemq.types import DeadReason, RecordKind
 
 __all__ = ["Backlog"]
 
-_NO_GROUPS: Final = 1024  # so many messages later somebody may have come
+_NO_GROUPS: Final = 1024  # a queue without groups is checked again after this many messages
 
 
 class Backlog:
-    """Asked before each append, and so mostly a look into a table: below an offset a queue surely has room."""
+    """Checked before each append, so the offset up to which a queue cannot be full is kept in a table."""
 
     def __init__(self, store: Store, clock: Clock, max_backlog: int) -> None:
-        """``max_backlog`` is for topics that do not say."""
+        """``max_backlog`` is the limit of topics without a setting of their own."""
         self._store = store
         self._clock = clock
         self._max_backlog = max_backlog
-        self._room_below: dict[QueueKey, int] = {}
+        self._free_below: dict[QueueKey, int] = {}
 
     def check(self, topic: TopicFacts, queue_id: int) -> None:
-        """Raises where a queue takes nothing more."""
+        """Raise if the queue is full."""
         key = QueueKey(topic.topic_id, queue_id)
         if self._is_full(topic, key) and not topic.backlog_dead_letters:
             raise BacklogFullError(
-                f"queue {queue_id} of {topic.name!r} has {self._most(topic)} messages behind its slowest group: let the group catch up, "
+                f"queue {queue_id} of {topic.name!r} has {self._limit(topic)} messages behind its slowest group: let the group catch up, "
                 f"delete it, or raise max_backlog"
             )
 
-    def _most(self, topic: TopicFacts) -> int:
+    def _limit(self, topic: TopicFacts) -> int:
         return topic.max_backlog or self._max_backlog
 
     def _is_full(self, topic: TopicFacts, key: QueueKey) -> bool:
-        following = self._store.state.next.get(key, 0)
-        if following < self._room_below.get(key, 0):
+        end_offset = self._store.state.next.get(key, 0)
+        if end_offset < self._free_below.get(key, 0):
             return False
-        behind = self._behind(key)
-        if not behind:
-            self._room_below[key] = following + min(_NO_GROUPS, self._most(topic))
+        offsets = self._group_offsets(key)
+        if not offsets:
+            self._free_below[key] = end_offset + min(_NO_GROUPS, self._limit(topic))
             return False
-        room_below = self._room_below[key] = min(behind.values()) + self._most(topic)
-        return following >= room_below
+        limit = self._free_below[key] = min(offsets.values()) + self._limit(topic)
+        return end_offset >= limit
 
-    def _behind(self, key: QueueKey) -> dict[str, int]:
-        """The groups of a queue, and how far each has come."""
-        progress, least = self._store.state.delivery.progress, self._store.state.least.get(key, 0)
-        return {group: max(least, progress.offsets[group, key]) for group in progress.groups_of(key)}
+    def _group_offsets(self, key: QueueKey) -> dict[str, int]:
+        """Return the offset of each group in the queue."""
+        progress, start_offset = self._store.state.delivery.progress, self._store.state.least.get(key, 0)
+        return {group: max(start_offset, progress.offsets[group, key]) for group in progress.groups_of(key)}
 
     def appended(self, topic: TopicFacts, queue_ids: set[int], batch: bytearray) -> None:
-        """Messages were taken: where the topic says so, those that are too many die for each group that is too far behind."""
+        """If the topic has ``backlog_dead_letters``, append dead letters for the messages of ``batch`` beyond the limit."""
         if not topic.backlog_dead_letters:
             return
         full = [key for queue_id in queue_ids if self._is_full(topic, key := QueueKey(topic.topic_id, queue_id))]
@@ -71,8 +74,8 @@ class Backlog:
         bounds = [*starts.tolist(), len(batch)]
         burials: list[Burial] = []
         for key in full:
-            for group, offset in self._behind(key).items():
-                too_many = (header["queue_id"] == key.queue_id) & (header["queue_offset"] >= offset + self._most(topic))
+            for group, offset in self._group_offsets(key).items():
+                too_many = (header["queue_id"] == key.queue_id) & (header["queue_offset"] >= offset + self._limit(topic))
                 for number in np.flatnonzero(too_many & (header["kind"] == RecordKind.MESSAGE)).tolist():
                     record = bytes(batch[bounds[number] : bounds[number + 1]])
                     at = int(header["queue_offset"][number])

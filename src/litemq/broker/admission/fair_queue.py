@@ -1,11 +1,11 @@
-"""Whose sends are appended next, while more is sent than the disk takes.
+"""The fair queue of sends: which requests are appended next, while callers send more than the disk takes.
 
-What is in the log before a message is flushed before it is. So one who sends as much as the connection takes would make everybody wait.
-Below a little of unconfirmed bytes nobody is asked to wait. Above it each caller may add a little more, which is all that most ever want,
-and then stands in a line of its own; when the disk has caught up, all lines give the same share of bytes. A line that grows too long
-is answered: come again later.
+The log is flushed in order, so one caller that sends as fast as it can would delay all others. While few bytes
+are unconfirmed, no request waits. Above that, each caller may add a small share, which is enough for most. Its
+other requests wait in a queue of their own. When the disk has caught up, the broker takes the same number of
+bytes from each queue. A request that does not fit into its caller's queue is refused.
 
-A caller who is alone here disturbs nobody, and fills the log as far as the broker allows.
+A caller that is alone delays nobody, and may fill the log up to the broker's limit.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from typing import Final
 from litemq.broker.runtime.caller import Caller
 from litemq.net.frame import Frame
 
-__all__ = ["FREE_BYTES", "Lines", "Waiting"]
+__all__ = ["FREE_BYTES", "FairQueue", "WaitingSend"]
 
-FREE_BYTES: Final = 1 << 20  # unconfirmed: as long as there is less, nobody waits
-_OWN_BYTES: Final = 256 << 10  # what each may add beyond that until the disk has caught up
-_LONGEST_LINE: Final = 32 << 20
-_SHORTEST_LINE: Final = 1 << 20
+FREE_BYTES: Final = 1 << 20  # while fewer bytes are unconfirmed, no request waits
+_OWN_BYTES: Final = 256 << 10  # that each caller may add beyond that until the disk has caught up
+_MAX_QUEUE_BYTES: Final = 32 << 20
+_MIN_QUEUE_BYTES: Final = 1 << 20
 _REMEMBERED_S: Final = 1.0
 
-# Who, the frame, the topic, the queue.
-Waiting = tuple[Caller, Frame, int, int]
+# The caller, the frame, the topic id, the queue id.
+WaitingSend = tuple[Caller, Frame, int, int]
 
 
-class Lines:
-    """The lines of all callers. No I/O; ``now`` is any clock that never falls."""
+class FairQueue:
+    """The queues of all callers. No I/O; ``now`` is the time of a clock that never falls."""
 
     def __init__(self, max_bytes: int) -> None:
-        """``max_bytes``: what may wait here, and what one who is alone may have unconfirmed."""
+        """``max_bytes`` bounds the waiting requests, and the unconfirmed bytes of a caller that is alone."""
         self._max_bytes = max_bytes
-        self._lines: dict[Caller, deque[Waiting]] = {}
+        self._queues: dict[Caller, deque[WaitingSend]] = {}
         self._sizes: dict[Caller, int] = {}
         self._added: dict[Caller, int] = {}  # since the disk last caught up
-        self._seen: dict[Caller, float] = {}
+        self._seen_at: dict[Caller, float] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not self._lines
+        return not self._queues
 
     @property
     def size(self) -> int:
-        """How many bytes wait."""
+        """The number of bytes that wait."""
         return sum(self._sizes.values())
 
     def may_pass(self, caller: Caller, size: int, unconfirmed: int, now: float) -> bool:
-        """Whether a request is appended at once; if not, it is to ``join``."""
-        self._seen[caller] = now
-        if caller in self._lines:
-            return False  # behind those that came before it
+        """Return whether a request of ``size`` bytes is appended now. If not, the caller calls ``join``."""
+        self._seen_at[caller] = now
+        if caller in self._queues:
+            return False  # earlier requests of this caller wait
         added = self._added.get(caller, 0) + size
         if unconfirmed > FREE_BYTES and added > _OWN_BYTES and not (unconfirmed <= self._max_bytes and self._is_alone(caller, now)):
             return False
@@ -61,54 +61,54 @@ class Lines:
         return True
 
     def _is_alone(self, caller: Caller, now: float) -> bool:
-        return not any(other is not caller and now - seen < _REMEMBERED_S for other, seen in self._seen.items())
+        return not any(other is not caller and now - seen < _REMEMBERED_S for other, seen in self._seen_at.items())
 
-    def join(self, waiting: Waiting) -> bool:
-        """Stand in line; ``False`` where the line is too long."""
+    def join(self, waiting: WaitingSend) -> bool:
+        """Put a request into the queue of its caller; return ``False`` if the queue is full."""
         caller, frame = waiting[:2]
         size = self._sizes.get(caller, 0) + len(frame[4])
-        longest = max(_SHORTEST_LINE, min(_LONGEST_LINE, self._max_bytes // (len(self._lines) + 1)))
-        if size > longest and caller in self._lines:
+        max_bytes = max(_MIN_QUEUE_BYTES, min(_MAX_QUEUE_BYTES, self._max_bytes // (len(self._queues) + 1)))
+        if size > max_bytes and caller in self._queues:
             return False
-        self._lines.setdefault(caller, deque()).append(waiting)
+        self._queues.setdefault(caller, deque()).append(waiting)
         self._sizes[caller] = size
         return True
 
-    def caught_up(self, now: float) -> list[Waiting]:
-        """The disk has: what is appended next, of each line the same share, about ``FREE_BYTES`` together."""
+    def caught_up(self, now: float) -> list[WaitingSend]:
+        """Take the requests that are appended next: the same share of each queue, about ``FREE_BYTES`` in total."""
         self._added.clear()
-        for caller in [caller for caller, seen in self._seen.items() if now - seen > _REMEMBERED_S]:
-            del self._seen[caller]
-        taken: list[Waiting] = []
-        room = FREE_BYTES
-        while self._lines and room > 0:
-            share = room // len(self._lines)
-            for caller in list(self._lines):
-                room -= self._take(caller, share, taken)
+        for caller in [caller for caller, seen in self._seen_at.items() if now - seen > _REMEMBERED_S]:
+            del self._seen_at[caller]
+        taken: list[WaitingSend] = []
+        budget = FREE_BYTES
+        while self._queues and budget > 0:
+            share = budget // len(self._queues)
+            for caller in list(self._queues):
+                budget -= self._take(caller, share, taken)
         return taken
 
-    def _take(self, caller: Caller, share: int, taken: list[Waiting]) -> int:
-        """At least one request of a line, and as many as its share has room for."""
-        line = self._lines[caller]
+    def _take(self, caller: Caller, share: int, taken: list[WaitingSend]) -> int:
+        """Take at least one request of ``caller``, and as many as fit into ``share`` bytes."""
+        queue = self._queues[caller]
         size = 0
-        while line and (not size or size + len(line[0][1][4]) <= share):
-            waiting = line.popleft()
+        while queue and (not size or size + len(queue[0][1][4]) <= share):
+            waiting = queue.popleft()
             taken.append(waiting)
             size += len(waiting[1][4])
-        if line:
+        if queue:
             self._sizes[caller] -= size
         else:
             self.forget(caller)
         return max(size, 1)
 
     def forget(self, caller: Caller) -> None:
-        """Nobody waits for the answers any more, or nothing is left to answer."""
-        self._lines.pop(caller, None)
+        """Drop the queue of ``caller``."""
+        self._queues.pop(caller, None)
         self._sizes.pop(caller, None)
 
-    def clear(self) -> list[Waiting]:
-        """Everybody, in no fair order: there is nothing to wait for."""
-        everybody = list(chain.from_iterable(self._lines.values()))
-        self._lines.clear()
+    def clear(self) -> list[WaitingSend]:
+        """Take all requests, in no fair order."""
+        waiting = list(chain.from_iterable(self._queues.values()))
+        self._queues.clear()
         self._sizes.clear()
-        return everybody
+        return waiting

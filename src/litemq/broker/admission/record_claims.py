@@ -1,6 +1,6 @@
-"""What sends claim: who sent them, in which order, how safe they are to be; and what this version does not do.
+"""The claims of sent records: producer, sequence, durability level, due time. Unsupported features are refused.
 
-A request of one record is looked at by itself; those of a busy turn all at once, by column.
+A request of one record is read by itself. The requests of a busy tick are read together, by column.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = [
     "ONLY_DEFAULT",
     "Claims",
     "HalfClaims",
-    "Together",
+    "UniformClaims",
     "check_halves",
     "claims_of",
     "claims_of_halves",
-    "claims_together",
     "priorities_of",
+    "uniform_claims",
 ]
 
-# What is looked at in a record before it is appended: delay_time; behind expire_at, producer_id and sequence; then, behind tag hash and
-# flags, type, priority and reliability.
+# The fields of a record that are read before it is appended: delay_time; after expire_at, producer_id and sequence;
+# after tag hash and flags, type, priority and reliability.
 _CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
@@ -45,7 +45,7 @@ _OF_CLASSES: Final = tuple(range(first, first + 256 // PRIORITY_CLASSES) for fir
 
 
 class Claims(NamedTuple):
-    """What a request's records say of themselves, taken together; ``due`` is the latest time before which one must not be delivered."""
+    """The claims of a request. ``due`` is the latest due time (ms) of its records, 0 if none has one."""
 
     producer_id: int
     sequence: int
@@ -54,10 +54,10 @@ class Claims(NamedTuple):
     due: int
 
 
-class Together(NamedTuple):
-    """What plain requests of one record each say: the level of all, and where the sequences of each pair of producer and queue begin.
+class UniformClaims(NamedTuple):
+    """The claims of plain requests with one record each: their level, and the first sequence of each producer and queue.
 
-    A pair that is there twice has a gap in them, or repeats some.
+    If a pair of producer and queue is there twice, its sequences have a gap or repeat.
     """
 
     level: int
@@ -65,19 +65,19 @@ class Together(NamedTuple):
 
 
 class HalfClaims(NamedTuple):
-    """Where the halves of a request begin, and the latest time before which one must not be delivered."""
+    """The start of each half of a request, and their latest due time (ms)."""
 
     starts: npt.NDArray[np.int64]
     due: int
 
 
 def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
-    """The priorities that messages of a queue may have."""
+    """Return the priorities that messages of a queue may have."""
     return _OF_CLASSES[queue_id % PRIORITY_CLASSES] if has_priorities else ONLY_DEFAULT
 
 
 def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
-    """The claims of one request, as a plain tuple; raises where they do not fit together or to the queue, or ask for what is not there yet."""
+    """Return the ``Claims`` of one request as a plain tuple. Raise if its records do not fit together or to the queue."""
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
         return _claims_of_many(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
@@ -87,10 +87,10 @@ def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int,
     return producer_id, sequence, 1, level, due
 
 
-def claims_together(
+def uniform_claims(
     joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int], *, has_priorities: bool = False
-) -> Together | None:
-    """Those of many requests, whose batches of these sizes stand one behind another; ``None`` where each must be looked at by itself."""
+) -> UniformClaims | None:
+    """Return the claims of many requests, whose batches of ``sizes`` bytes are ``joined``; ``None`` if they are not uniform."""
     found = scan(joined, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
         return None  # some have several records, or are none
@@ -106,7 +106,7 @@ def claims_together(
         return None
     stretches, table = stretches_of_batch(columns, topic_id, np.array(queue_ids), np.arange(len(sizes)), 0)
     begins = (0, *(end for _, _, end in stretches[:-1]))
-    return Together(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
+    return UniformClaims(level, [(pair, table[begin]) for (pair, _, _), begin in zip(stretches, begins, strict=False)])
 
 
 def _check_priority(priority: int, priorities: range) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from litemq.broker.admission.due_time import check_due
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
+from litemq.broker.admission.record_claims import claims_of, priorities_of, uniform_claims
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
@@ -25,12 +25,12 @@ class Deduplication:
         self._store = context.store
         self._clock = context.clock
 
-    def check_together(self, topic_id: int, requests: list[Request]) -> SendTick | None:
+    def check_uniform(self, topic_id: int, requests: list[Request]) -> SendTick | None:
         """Check ``requests`` by column. Return ``None`` if one of them is unusual: ``check`` decides then."""
         callers, frames, queue_ids = zip(*requests, strict=True)
         batches = [frame[4] for frame in frames]
         joined = bytearray().join(batches)
-        claims = claims_together(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
+        claims = uniform_claims(joined, list(map(len, batches)), topic_id, queue_ids, has_priorities=self._has_priorities(topic_id))
         if claims is None:
             return None
         pairs = dict(claims.sequences)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from litemq.broker.admission.backlog import Backlog
-from litemq.broker.admission.fair_queue import FREE_BYTES, Lines
+from litemq.broker.admission.fair_queue import FREE_BYTES, FairQueue
 from litemq.broker.admission.quotas import Quotas
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -46,7 +46,7 @@ class Sending:
         self._clock = context.clock
         self._events = context.events
         self._backlog = backlog
-        self._lines = Lines(context.limits.max_unconfirmed_bytes)
+        self._fair_queue = FairQueue(context.limits.max_unconfirmed_bytes)
         self._is_behind = False  # requests wait until the disk has caught up
         self._quotas = quotas
         self._deduplication = Deduplication(context)
@@ -71,10 +71,10 @@ class Sending:
         gathered, self._gathered = self._gathered, {}
         size = sum([len(frame[4]) for requests in gathered.values() for _, frame, _ in requests])
         unconfirmed = max(0, self._end - self._store.confirm_offset)
-        if unconfirmed + size > FREE_BYTES or not self._lines.is_empty:
+        if unconfirmed + size > FREE_BYTES or not self._fair_queue.is_empty:
             gathered = self._admit(gathered, unconfirmed)
         self._append_gathered(gathered)
-        if not self._lines.is_empty and not self._is_behind:
+        if not self._fair_queue.is_empty and not self._is_behind:
             self._is_behind = True
             self._store.when_confirmed(self._end, self._confirmed)
 
@@ -93,20 +93,20 @@ class Sending:
     def _admit(self, gathered: dict[int, list[Request]], unconfirmed: int) -> dict[int, list[Request]]:
         """Return the requests that the broker appends now. Others wait in the fair queue; the rest is refused."""
         now = self._loop.time()
-        lines = self._lines
+        fair_queue = self._fair_queue
         admitted: dict[int, list[Request]] = {}
         for topic_id, requests in gathered.items():
             for caller, frame, queue_id in requests:
                 size = len(frame[4])
-                if lines.may_pass(caller, size, unconfirmed, now):
+                if fair_queue.may_pass(caller, size, unconfirmed, now):
                     unconfirmed += size
                     admitted.setdefault(topic_id, []).append((caller, frame, queue_id))
-                elif not lines.join((caller, frame, topic_id, queue_id)):
+                elif not fair_queue.join((caller, frame, topic_id, queue_id)):
                     caller.refuse(frame, self._overloaded(unconfirmed))
         return admitted
 
     def _overloaded(self, unconfirmed: int) -> OverloadedError:
-        waiting = (unconfirmed + self._lines.size) / (1 << 20)
+        waiting = (unconfirmed + self._fair_queue.size) / (1 << 20)
         return OverloadedError(f"{waiting:.0f} MiB wait for the disk: send again in {_RETRY_AFTER_MS} ms", _RETRY_AFTER_MS)
 
     def _confirmed(self, failure: LiteMQError | None) -> None:
@@ -116,23 +116,23 @@ class Sending:
     def _caught_up(self, failure: LiteMQError | None) -> None:
         """Append the next requests of the fair queue. If the disk has failed, refuse them all."""
         if failure is not None:
-            for caller, frame, _, _ in self._lines.clear():
+            for caller, frame, _, _ in self._fair_queue.clear():
                 caller.refuse(frame, failure)
         gathered: dict[int, list[Request]] = {}
-        for caller, frame, topic_id, queue_id in self._lines.caught_up(self._loop.time()):
+        for caller, frame, topic_id, queue_id in self._fair_queue.caught_up(self._loop.time()):
             gathered.setdefault(topic_id, []).append((caller, frame, queue_id))
         self._append_gathered(gathered)
-        self._is_behind = not self._lines.is_empty
+        self._is_behind = not self._fair_queue.is_empty
         if self._is_behind:
             self._store.when_confirmed(self._end, self._confirmed)
 
     def gone(self, caller: Caller) -> None:
         """Drop the waiting requests of ``caller``, whose connection has ended."""
-        self._lines.forget(caller)
+        self._fair_queue.forget(caller)
 
     def close(self) -> None:
         """Refuse the requests that wait for the disk."""
-        for caller, frame, _, _ in self._lines.clear():
+        for caller, frame, _, _ in self._fair_queue.clear():
             caller.refuse(frame, OverloadedError("the broker is stopping: send again", _RETRY_AFTER_MS))
 
     # Appending ----------------------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Sending:
         requests = self._within_backlog(topic_id, requests)
         tick = None
         if len(requests) >= _WORTH_COLUMNS and not self._quotas.is_on:
-            tick = self._deduplication.check_together(topic_id, requests)
+            tick = self._deduplication.check_uniform(topic_id, requests)
         if tick is None:
             tick = self._check(topic_id, requests, self._quotas if self._quotas.is_on else None)
         if not tick.frames:

@@ -1,10 +1,10 @@
-"""Lines before the log: small senders pass, large ones share."""
+"""The fair queue of sends: small senders pass, large ones share."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litemq.broker.admission.fair_queue import FREE_BYTES, Lines
+from litemq.broker.admission.fair_queue import FREE_BYTES, FairQueue
 from litemq.net.frame import Frame
 
 MANY = 128 << 20
@@ -18,90 +18,90 @@ def waiting(caller: Any, size: int, number: int = 0) -> Any:
 
 
 def test_below_a_little_nobody_waits() -> None:
-    lines = Lines(MANY)
-    lines.may_pass(BOB, 1, 0, now=0)
-    assert all(lines.may_pass(ANN, 1 << 20, FREE_BYTES, now=0) for _ in range(10))
+    fair_queue = FairQueue(MANY)
+    fair_queue.may_pass(BOB, 1, 0, now=0)
+    assert all(fair_queue.may_pass(ANN, 1 << 20, FREE_BYTES, now=0) for _ in range(10))
 
 
 def test_each_may_add_a_little_until_the_disk_has_caught_up() -> None:
-    lines = Lines(MANY)
-    assert lines.may_pass(BOB, 1000, 2 * FREE_BYTES, now=0)
-    assert lines.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
-    assert not lines.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
-    assert lines.may_pass(BOB, 1000, 2 * FREE_BYTES, now=0)
-    lines.caught_up(now=0)
-    assert lines.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
+    fair_queue = FairQueue(MANY)
+    assert fair_queue.may_pass(BOB, 1000, 2 * FREE_BYTES, now=0)
+    assert fair_queue.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
+    assert not fair_queue.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
+    assert fair_queue.may_pass(BOB, 1000, 2 * FREE_BYTES, now=0)
+    fair_queue.caught_up(now=0)
+    assert fair_queue.may_pass(ANN, 200_000, 2 * FREE_BYTES, now=0)
 
 
 def test_one_who_is_alone_fills_the_log() -> None:
-    lines = Lines(MANY)
-    assert lines.may_pass(ANN, 1 << 20, MANY, now=0)
-    assert not lines.may_pass(ANN, 1 << 20, MANY + 1, now=0)
-    lines.may_pass(BOB, 1, 0, now=1)
-    assert not lines.may_pass(ANN, 1 << 20, MANY, now=1.9)
-    assert lines.may_pass(ANN, 1 << 20, MANY, now=2.1)
+    fair_queue = FairQueue(MANY)
+    assert fair_queue.may_pass(ANN, 1 << 20, MANY, now=0)
+    assert not fair_queue.may_pass(ANN, 1 << 20, MANY + 1, now=0)
+    fair_queue.may_pass(BOB, 1, 0, now=1)
+    assert not fair_queue.may_pass(ANN, 1 << 20, MANY, now=1.9)
+    assert fair_queue.may_pass(ANN, 1 << 20, MANY, now=2.1)
 
 
-def test_who_stands_in_line_does_not_overtake_itself() -> None:
-    lines = Lines(MANY)
-    assert lines.join(waiting(ANN, 10))
-    assert not lines.may_pass(ANN, 1, 0, now=0)
+def test_a_caller_that_waits_does_not_overtake_itself() -> None:
+    fair_queue = FairQueue(MANY)
+    assert fair_queue.join(waiting(ANN, 10))
+    assert not fair_queue.may_pass(ANN, 1, 0, now=0)
 
 
-def test_lines_give_the_same_share() -> None:
-    lines = Lines(MANY)
+def test_callers_get_the_same_share() -> None:
+    fair_queue = FairQueue(MANY)
     for number in range(100):
-        lines.join(waiting(ANN, 100_000, number))
+        fair_queue.join(waiting(ANN, 100_000, number))
     for number in range(100):
-        lines.join(waiting(BOB, 1_000, number))
-    lines.join(waiting(EVE, 5 << 20))
-    taken = lines.caught_up(now=0)
+        fair_queue.join(waiting(BOB, 1_000, number))
+    fair_queue.join(waiting(EVE, 5 << 20))
+    taken = fair_queue.caught_up(now=0)
     assert [entry[1].correlation for entry in taken if entry[0] == ANN] == list(range(3))
     assert [entry[1].correlation for entry in taken if entry[0] == BOB] == list(range(100))
     assert sum(1 for entry in taken if entry[0] == EVE) == 1, "one that is larger than any share is not kept for ever"
 
 
 def test_everything_comes_out_in_its_order() -> None:
-    lines = Lines(MANY)
+    fair_queue = FairQueue(MANY)
     for number in range(1000):
-        lines.join(waiting(ANN, 3000, number))
+        fair_queue.join(waiting(ANN, 3000, number))
     taken: list[int] = []
     rounds = 0
-    while not lines.is_empty:
-        taken += [entry[1].correlation for entry in lines.caught_up(now=0)]
+    while not fair_queue.is_empty:
+        taken += [entry[1].correlation for entry in fair_queue.caught_up(now=0)]
         rounds += 1
     assert taken == list(range(1000))
     assert rounds == 3
-    assert lines.size == 0
+    assert fair_queue.size == 0
 
 
 def test_a_line_has_an_end() -> None:
-    lines = Lines(MANY)
+    fair_queue = FairQueue(MANY)
     joined = 0
-    while lines.join(waiting(ANN, 1 << 20)):
+    while fair_queue.join(waiting(ANN, 1 << 20)):
         joined += 1
     assert joined == 32
-    assert lines.join(waiting(BOB, 1 << 20)), "the line of another is not his"
-    assert lines.size == 33 << 20
+    assert fair_queue.join(waiting(BOB, 1 << 20)), "callers have queues of their own"
+    assert fair_queue.size == 33 << 20
 
 
 def test_all_lines_together_have_an_end() -> None:
-    lines = Lines(4 << 20)
+    fair_queue = FairQueue(4 << 20)
     for caller in ("a", "b", "c", "d", "e"):
-        while lines.join(waiting(caller, 1 << 19)):
+        while fair_queue.join(waiting(caller, 1 << 19)):
             pass
-    assert lines.size <= 12 << 20
+    assert fair_queue.size <= 12 << 20
 
 
 def test_a_message_larger_than_a_line_is_taken_alone() -> None:
-    lines = Lines(MANY)
-    assert lines.join(waiting(ANN, 40 << 20))
-    assert not lines.join(waiting(ANN, 1))
+    fair_queue = FairQueue(MANY)
+    assert fair_queue.join(waiting(ANN, 40 << 20))
+    assert not fair_queue.join(waiting(ANN, 1))
 
 
 def test_who_has_gone_waits_no_more() -> None:
-    lines = Lines(MANY)
-    lines.join(waiting(ANN, 10))
-    lines.forget(ANN)
-    assert lines.is_empty
-    assert lines.caught_up(now=0) == []
+    fair_queue = FairQueue(MANY)
+    fair_queue.join(waiting(ANN, 10))
+    fair_queue.forget(ANN)
+    assert fair_queue.is_empty
+    assert fair_queue.caught_up(now=0) == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.admission.record_claims import claims_of, claims_together, priorities_of
+from litemq.broker.admission.record_claims import claims_of, priorities_of, uniform_claims
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.format.record_encode import RecordTemplate
 from litemq.types import Durability
@@ -24,30 +24,30 @@ def test_by_column_as_one_by_one(sends: list[tuple[int, int, int, Durability, in
         for producer, sequence, _, level, count, delayed in sends
     ]
     queue_ids = [queue_id for _, _, queue_id, _, _, _ in sends]
-    together = claims_together(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
+    uniform = uniform_claims(bytearray().join(batches), list(map(len, batches)), 16, queue_ids)
     plain = all(count == 1 and not delayed and level < Durability.REPLICAS for _, _, _, level, count, delayed in sends)
     if not plain or len({level for _, _, _, level, _, _ in sends}) > 1:
-        assert together is None  # each is looked at by itself
+        assert uniform is None  # each is looked at by itself
         return
-    assert together is not None
-    assert together.level == sends[0][3]
+    assert uniform is not None
+    assert uniform.level == sends[0][3]
     expected: list[tuple[tuple[int, int, int], int]] = []
     reached: dict[tuple[int, int, int], int] = {}
     for batch, queue_id in zip(batches, queue_ids, strict=True):
         producer_id, sequence, count, level, due = claims_of(batch)
-        assert (count, level, due) == (1, together.level, 0)
+        assert (count, level, due) == (1, uniform.level, 0)
         pair = (producer_id, 16, queue_id)
         if producer_id:
             if reached.get(pair) != sequence:  # begins, goes back, or leaves a gap
                 expected.append((pair, sequence))
             reached[pair] = sequence + 1
-    assert sorted(together.sequences) == sorted(expected)
+    assert sorted(uniform.sequences) == sorted(expected)
 
 
 def test_what_is_no_record_is_looked_at_by_itself() -> None:
     good = records(producer_id=1)
     for bad in (b"", b"x" * 200, good[:-8]):
-        assert claims_together(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
+        assert uniform_claims(bytearray(good + bad), [len(good), len(bad)], 16, [0, 0]) is None
         with pytest.raises(LiteMQError):
             claims_of(bad)
 
@@ -75,6 +75,6 @@ def test_by_column_a_class_is_looked_at_too() -> None:
     template = RecordTemplate("orders", priority=255)
     batches = [template.encode(b"x") for _ in range(3)]
     joined, sizes = bytearray().join(batches), list(map(len, batches))
-    assert claims_together(joined, sizes, 16, [7, 15, 7], has_priorities=True) is not None
-    assert claims_together(joined, sizes, 16, [7, 8, 7], has_priorities=True) is None
-    assert claims_together(joined, sizes, 16, [7, 15, 7]) is None
+    assert uniform_claims(joined, sizes, 16, [7, 15, 7], has_priorities=True) is not None
+    assert uniform_claims(joined, sizes, 16, [7, 8, 7], has_priorities=True) is None
+    assert uniform_claims(joined, sizes, 16, [7, 15, 7]) is None

@@ -47,7 +47,7 @@ def test_requests_are_checked_together_while_no_sequence_is_missing_or_repeated(
         async with running_broker("memory", tmp_path) as broker:
             await Asking(broker).create()
             requests = [_request(broker, records(first=first, producer_id=7)) for first in (0, second)]
-            tick = Deduplication(broker.context).check_together(16, requests)
+            tick = Deduplication(broker.context).check_uniform(16, requests)
             assert (tick is not None) is is_uniform
             if tick is not None:
                 assert (tick.counts, bytes(tick.joined or b"")) == ([1, 1], b"".join(request[1].attachment for request in requests))
