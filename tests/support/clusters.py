@@ -64,7 +64,7 @@ class LocalNames:
         ]
         return BrokersAnswer(brokers=[BrokerState(facts=fact, alive=fact.name not in down) for fact in facts])
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """Nothing is kept of it."""
 
 

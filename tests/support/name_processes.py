@@ -50,7 +50,7 @@ async def running_nameserver(data_path: Path, port: int = 0, **settings: int) ->
 @contextlib.asynccontextmanager
 async def serving(names: Names) -> AsyncIterator[int]:
     """A NameServer whose time passes when told to, for brokers and clients that connect; gives its port."""
-    server = FrameServer(names.server.handle, software="test", on_session_end=names.server.gone)
+    server = FrameServer(names.server.handle, software="test", on_session_end=names.server.caller_gone)
     _, port = await server.start("127.0.0.1", 0)
     try:
         yield port

@@ -30,9 +30,9 @@ from litemq.broker.reading.requests import ReadRequests
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
-from litemq.broker.sending.destinations import Destinations
+from litemq.broker.sending.destinations import SendDestinations
 from litemq.broker.sending.send_tick import Request
-from litemq.broker.sending.tick_batcher import Sending
+from litemq.broker.sending.tick_batcher import TickBatcher
 from litemq.broker.timers.firing import Timers
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
@@ -90,8 +90,8 @@ class Broker:
         self.groups = Groups(context, clock=session_clock, broker=identity.name, zone=identity.zone)
         self._pulling = Pulling(context)
         self._timers = Timers(context)
-        self._sending = Sending(context, quotas, backlog)
-        self._destinations = Destinations(context)
+        self._tick_batcher = TickBatcher(context, quotas, backlog)
+        self._destinations = SendDestinations(context)
         self._retries = Retries(context)
         self._leasing = Leasing(context, self._retries)
         self._transactions = Transactions(context, quotas, backlog)
@@ -138,7 +138,7 @@ class Broker:
                 if destination is not None:
                     if destination[0] != topic_id:
                         topic_id = destination[0]
-                        sends = self._sending.requests_of(topic_id)
+                        sends = self._tick_batcher.requests_of(topic_id)
                     sends.append((caller, frame, destination[1]))
                     continue
             try:
@@ -160,17 +160,17 @@ class Broker:
 
     def _send(self, caller: Caller, frame: Frame) -> None:
         topic_id, queue_id = self._destinations.find(frame[3])
-        self._sending.requests_of(topic_id).append((caller, frame, queue_id))
+        self._tick_batcher.requests_of(topic_id).append((caller, frame, queue_id))
 
-    def gone(self, caller: Caller) -> None:
-        """A caller's connection has ended."""
+    def caller_gone(self, caller: Caller) -> None:
+        """Drop the waiting requests and memberships of ``caller``, whose connection has ended."""
         if self._traced is not None:
-            caller = self._traced.gone(caller)
-        self._sending.gone(caller)
-        self._pulling.gone(caller)
-        self._leasing.gone(caller)
-        self._transactions.gone(caller)
-        self.groups.gone(caller)
+            caller = self._traced.caller_gone(caller)
+        self._tick_batcher.caller_gone(caller)
+        self._pulling.caller_gone(caller)
+        self._leasing.caller_gone(caller)
+        self._transactions.caller_gone(caller)
+        self.groups.caller_gone(caller)
 
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
@@ -185,7 +185,7 @@ class Broker:
         self._cron.close()
         self._transactions.close()
         self.alarms.close()
-        self._sending.close()
+        self._tick_batcher.close()
         self._pulling.close()
         self._redriving.close()
         self._leasing.close()

@@ -122,7 +122,7 @@ class NameServer:
             except LiteMQError as error:
                 caller.refuse(frame, error)
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """A connection ended; whoever was behind it may come again."""
 
     def sweep(self) -> None:

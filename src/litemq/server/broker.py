@@ -73,7 +73,7 @@ async def run_broker(config: BrokerConfig, ready: Callable[[str, int], None], st
         registration = Registration([check_address("nameservers", server) for server in config.nameservers], facts)
         broker = Broker(store, clock, limits, announcer=registration, identity=BrokerIdentity(config.broker_name, config.zone))
         frame_limits = ServerLimits(max_frame_bytes=max(16 << 20, 2 * config.max_record_bytes))
-        server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.gone)
+        server = FrameServer(broker.handle, software=f"litemq {__version__}", limits=frame_limits, on_session_end=broker.caller_gone)
         try:
             address = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:

@@ -25,7 +25,7 @@ async def run_nameserver(config: NameServerConfig, ready: Callable[[str, int], N
     """Serve until ``stop`` is set. ``ready`` is called with the address once brokers and clients can connect."""
     with contextlib.closing(EmbeddedStore(Path(config.data_path) / STORE_FILE)) as store:
         names = NameServer(store, config.limits)
-        server = FrameServer(names.handle, software=f"litemq {__version__}", on_session_end=names.gone)
+        server = FrameServer(names.handle, software=f"litemq {__version__}", on_session_end=names.caller_gone)
         try:
             host, port = await server.start(config.host, config.port, insecure=config.insecure)
             async with asyncio.TaskGroup() as background:

@@ -28,9 +28,9 @@ class RemoteService:
             self._caller = RemoteCaller(caller, self._loop, self._service)
         _call_on(self._service_loop, self._service.handle, self._caller, frames)
 
-    def gone(self, caller: Caller) -> None:  # noqa: ARG002  it is the one that asked
+    def caller_gone(self, caller: Caller) -> None:  # noqa: ARG002  it is the one that asked
         if self._caller is not None:
-            _call_on(self._service_loop, self._service.gone, self._caller)
+            _call_on(self._service_loop, self._service.caller_gone, self._caller)
 
 
 class RemoteCaller:
@@ -60,7 +60,7 @@ class RemoteCaller:
 
     def _call(self, call: Callable[..., None], *arguments: object) -> None:
         if not _call_on(self._loop, call, *arguments):
-            self._service.gone(self)  # the client's loop ended, and the client with it
+            self._service.caller_gone(self)  # the client's loop ended, and the client with it
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: object) -> bool:

@@ -27,7 +27,7 @@ class Service(Protocol):
 
     def handle(self, caller: Caller, frames: list[Frame]) -> None: ...
 
-    def gone(self, caller: Caller) -> None: ...
+    def caller_gone(self, caller: Caller) -> None: ...
 
 
 class LocalChannel(RequestChannel):
@@ -79,7 +79,7 @@ class LocalChannel(RequestChannel):
         lost = reason or ConnectionLostError("this side closed the connection")
         for answered in pending.values():
             answered(b"", b"", ConnectionLostError(f"{self.address}: {lost}"))
-        service.gone(self)
+        service.caller_gone(self)
         self._on_lost(lost)
 
     def abort(self, reason: LiteMQError) -> None:

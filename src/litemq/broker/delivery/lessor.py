@@ -318,7 +318,7 @@ class Leasing(QueueListener):
                 of_topic.has_begun = False
                 self._turn(of_topic)
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """Nobody waits for the answers any more."""
         for want in list(self._of_caller.get(caller, ())):
             self._forget(want)

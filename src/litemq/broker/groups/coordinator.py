@@ -199,7 +199,7 @@ class Groups(QueueListener):
         if membership is not None and member is not None and self._callers.get(member.session) is caller:
             self._tell(place, membership, membership.end([name]))
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """A caller's connection has ended: its members have a moment to come back."""
         now, grace = self._clock.elapsed_ns(), self._limits.reconnect_grace_ms * 1_000_000
         for (place, name), session in self._of_caller.pop(caller, {}).items():

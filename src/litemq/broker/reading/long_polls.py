@@ -256,7 +256,7 @@ class Pulling(QueueListener):
             if pull.generation == generation:
                 self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """Nobody waits for the answers any more."""
         for pull in list(self._of_caller.get(caller, ())):
             self._forget(pull)

@@ -12,8 +12,8 @@ from litemq.broker.admission.record_claims import claims_of, priorities_of, unif
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.sending.send_tick import Earlier, Request, SendTick
 from litemq.errors import InvalidArgumentError, LiteMQError, SequenceGapError
+from litemq.format.batches.scan import scan
 from litemq.format.limits import STORED_LIMITS
-from litemq.format.scan import scan
 
 __all__ = ["Deduplication"]
 

@@ -11,12 +11,12 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.wire_pb2 import SendRequest
 from litemq.types import is_system_name
 
-__all__ = ["Destinations"]
+__all__ = ["SendDestinations"]
 
 _KNOWN_HEADERS: Final = 10_000
 
 
-class Destinations(QueueListener):
+class SendDestinations(QueueListener):
     """Parses each header once. Headers of sends repeat: few producers, few queues, always the same bytes."""
 
     def __init__(self, context: BrokerContext) -> None:

@@ -31,14 +31,14 @@ from litemq.errors import (
 )
 from litemq.storage.state import QueueKey
 
-__all__ = ["Sending"]
+__all__ = ["TickBatcher"]
 
 _RETRY_AFTER_MS: Final = 20
 _WORTH_COLUMNS: Final = 8  # requests of a tick: fewer are checked one by one
 _LOG = logging.getLogger(__name__)
 
 
-class Sending:
+class TickBatcher:
     """Appends the sends of all callers, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext, quotas: Quotas, backlog: Backlog) -> None:
@@ -126,7 +126,7 @@ class Sending:
         if self._is_behind:
             self._store.when_confirmed(self._end, self._confirmed)
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """Drop the waiting requests of ``caller``, whose connection has ended."""
         self._fair_queue.forget(caller)
 

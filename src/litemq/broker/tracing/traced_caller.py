@@ -112,6 +112,6 @@ class TracedCallers:
             traced = self._callers[caller] = TracedCaller(caller, self._trace, self._store)
         return traced
 
-    def gone(self, caller: Caller) -> Caller:
+    def caller_gone(self, caller: Caller) -> Caller:
         """Its connection has ended; who stood in for it."""
         return self._callers.pop(caller, None) or caller

@@ -248,7 +248,7 @@ class CheckBack:
             self._unasked.setdefault(poll.group, {}).update(dict.fromkeys(left))
         poll.caller.answer(poll.frame, answer.SerializeToString(), b"".join([raw for records in found.values() for raw in records]))
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """A caller's connection has ended: it cannot be asked."""
         for poll in list(self._of_caller.get(caller, ())):
             self._leave(poll)

@@ -42,9 +42,9 @@ class Transactions:
         """Copy all that is decided, instead of behind everybody's back; returns how many messages that were."""
         return await self._copying.copy_all()
 
-    def gone(self, caller: Caller) -> None:
+    def caller_gone(self, caller: Caller) -> None:
         """A caller's connection has ended: it cannot be asked."""
-        self._check_back.gone(caller)
+        self._check_back.caller_gone(caller)
 
     def close(self) -> None:
         """What is decided is copied by whoever opens the store next."""

@@ -111,7 +111,7 @@ def test_who_waits_is_told_when_something_comes(kind: Kind, tmp_path: Path) -> N
             await ann.send(records(2), 1)
             await eventually(lambda: sum(one.done() for one in waiting) == 2)
             assert broker._leasing.waiting == 1
-            broker.gone(bob.channel)
+            broker.caller_gone(bob.channel)
             assert broker._leasing.waiting == 0
             for one in waiting:
                 one.cancel()
@@ -283,8 +283,8 @@ def test_what_retention_took_is_told_once_beside_what_is_there(lost: int, tmp_pa
             assert await ann.ask_for() == []  # the group begins
             await ann.send(records(3), 0)
             await ann.send(records(3, first=3), 1)
-            gone = RetentionCrossed(queues=[Queue(topic_id=16, queue_id=lost, least=3)])
-            broker.context.store.append_control(Control(retention_crossed=gone))
+            crossed = RetentionCrossed(queues=[Queue(topic_id=16, queue_id=lost, least=3)])
+            broker.context.store.append_control(Control(retention_crossed=crossed))
             told, got = 0, []
             for _ in range(4):
                 try:

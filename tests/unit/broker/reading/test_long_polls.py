@@ -139,7 +139,7 @@ def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pyt
             waiting = [asyncio.ensure_future(_pull(ann)) for _ in range(10)]
             while not broker._pulling._cold:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-            broker.gone(ann.channel)
+            broker.caller_gone(ann.channel)
             await asyncio.sleep(0.05)
             assert sum(1 for answer in waiting if answer.done()) <= 1, "somebody reads for one who has gone"
             for answer in waiting:

@@ -188,9 +188,9 @@ def test_what_waits_in_line_goes_with_its_caller(tmp_path: Path) -> None:
             flood = [asyncio.ensure_future(ann.send(records(body=bytes(100_000)))) for _ in range(20)]
             await bob.send(records())
             flood += [asyncio.ensure_future(ann.send(records(body=bytes(100_000)))) for _ in range(100)]
-            while broker._sending._fair_queue.size < 5_000_000:  # noqa: ASYNC110
+            while broker._tick_batcher._fair_queue.size < 5_000_000:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-            broker.gone(ann.channel)
+            broker.caller_gone(ann.channel)
             for _ in range(100):
                 last = await bob.send(records())
             assert last.queue_offset < 101 + 100, "what nobody waits for was appended"
