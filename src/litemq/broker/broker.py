@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from litemq.broker.admission.backlog import Backlog
 from litemq.broker.admission.quotas import Quotas
-from litemq.broker.dead_letters.reading import Letters
-from litemq.broker.dead_letters.redrive import Redriving
+from litemq.broker.dead_letters.reading import DeadLetterReader
+from litemq.broker.dead_letters.redrive import Redrives
 from litemq.broker.dead_letters.requests import DeadLetterRequests
 from litemq.broker.delivery.lessor import Leasing
 from litemq.broker.delivery.requests import LeaseRequests
@@ -85,7 +85,7 @@ class Broker:
         quotas = Quotas(clock, context.limits.quota_messages_per_s, context.limits.quota_bytes_per_s)
         backlog = Backlog(store, clock, context.limits.max_backlog)
         visitors = Visitors(clock)
-        letters = Letters(store)
+        dead_letters = DeadLetterReader(store)
         self.alarms = context.alarms
         self.groups = Groups(context, clock=session_clock, broker=identity.name, zone=identity.zone)
         self._pulling = Pulling(context)
@@ -95,7 +95,7 @@ class Broker:
         self._retries = Retries(context)
         self._leasing = Leasing(context, self._retries)
         self._transactions = Transactions(context, quotas, backlog)
-        self._redriving = Redriving(context, letters)
+        self._redrives = Redrives(context, dead_letters)
         self._cron = Cron(context)
         self._trace = Trace(context)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
@@ -113,7 +113,7 @@ class Broker:
                 *self._transactions.handlers,
                 *TimerRequests(context).handlers,
                 *JobRequests(context, self._cron).handlers,
-                *DeadLetterRequests(context, letters, self._redriving).handlers,
+                *DeadLetterRequests(context, dead_letters, self._redrives).handlers,
                 *WhyRequests(context, visitors).handlers,
             )
         )
@@ -187,7 +187,7 @@ class Broker:
         self.alarms.close()
         self._tick_batcher.close()
         self._pulling.close()
-        self._redriving.close()
+        self._redrives.close()
         self._leasing.close()
         self._retries.close()
         self.groups.close()

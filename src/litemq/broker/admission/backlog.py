@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from litemq.broker.dead_letters.writing import Burial, letters_of
+from litemq.broker.dead_letters.writing import DeadDelivery, dead_letter_records
 from litemq.clock import Clock
 from litemq.errors import BacklogFullError
 from litemq.format.batches.scan import scan
@@ -72,13 +72,13 @@ class Backlog:
         starts = scan(batch, limits=STORED_LIMITS).starts
         header = RecordColumns(batch, starts).header
         bounds = [*starts.tolist(), len(batch)]
-        burials: list[Burial] = []
+        dead: list[DeadDelivery] = []
         for key in full:
             for group, offset in self._group_offsets(key).items():
                 too_many = (header["queue_id"] == key.queue_id) & (header["queue_offset"] >= offset + self._limit(topic))
                 for number in np.flatnonzero(too_many & (header["kind"] == RecordKind.MESSAGE)).tolist():
                     record = bytes(batch[bounds[number] : bounds[number + 1]])
                     at = int(header["queue_offset"][number])
-                    burials.append(Burial(record, topic.topic_id, key, at, group, 0, DeadReason.QUEUE_FULL))
-        if burials:
-            self._store.append_placed(letters_of(self._store, burials, self._clock.wall_ms()))
+                    dead.append(DeadDelivery(record, topic.topic_id, key, at, group, 0, DeadReason.QUEUE_FULL))
+        if dead:
+            self._store.append_placed(dead_letter_records(self._store, dead, self._clock.wall_ms()))

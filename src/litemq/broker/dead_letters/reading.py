@@ -1,4 +1,4 @@
-"""Reading dead letters: those of a topic that were neither sent on nor dropped, and that a selection means."""
+"""Reads dead letters: those of a topic that were neither redriven nor dropped."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from litemq.storage.state.delivery.dead_letters import DeadLetters
 from litemq.storage.store import Store
 from litemq.types import DeadReason, Record, RecordKind, StoredRecord
 
-__all__ = ["Damaged", "Letter", "Letters", "selection_of"]
+__all__ = ["Damaged", "DeadLetter", "DeadLetterReader", "selection_from_wire"]
 
 _MOST_IDS: Final = 10_000
 _LOG = logging.getLogger(__name__)
 
 
-class Letter(NamedTuple):
-    """A dead letter as it stands in the log."""
+class DeadLetter(NamedTuple):
+    """A dead letter as it is stored in the log."""
 
     log_offset: int
     queue_offset: int
@@ -32,11 +32,11 @@ class Letter(NamedTuple):
     story: Story
 
     def original(self) -> StoredRecord:
-        """The record that died; raises where there is none in it."""
+        """Return the record that died. Raise if the dead letter contains none."""
         return original_of(self.record)
 
-    def facts(self) -> DeadLetterFacts:
-        """What a list tells about it."""
+    def to_wire(self) -> DeadLetterFacts:
+        """Return the entry of a list."""
         record, story = self.record, self.story
         return DeadLetterFacts(
             log_offset=self.log_offset,
@@ -62,38 +62,38 @@ class Damaged(NamedTuple):
     problem: str
 
 
-class Letters:
-    """What is dead in a store. Which there are is asked on the event loop; they are read from any thread."""
+class DeadLetterReader:
+    """The dead letters of a store. List them on the event loop; any thread may read them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def topics(self) -> dict[str, int]:
-        """The topics that have dead letters, and how many."""
+        """Return the number of dead letters by topic, for all topics that have some."""
         dead = [facts.name for facts in self._store.state.topics.values() if facts.name.startswith(DEAD_PREFIX) and not facts.deleted]
         counted = {name.removeprefix(DEAD_PREFIX): self.count(name.removeprefix(DEAD_PREFIX)) for name in sorted(dead)}
         return {topic: count for topic, count in counted.items() if count}
 
     def count(self, topic: str) -> int:
-        """How many dead letters a topic has."""
+        """Return the number of dead letters of a topic."""
         facts = self._store.state.topic(dead_topic(topic))
-        return 0 if facts is None else self._there.count(QueueKey(facts.topic_id, 0))
+        return 0 if facts is None else self._index.count(QueueKey(facts.topic_id, 0))
 
-    def after(self, topic: str, log_offset: int, most: int) -> list[int]:
-        """Up to so many of a topic's dead letters, by their log offsets, in the order in which they died."""
+    def after(self, topic: str, log_offset: int, limit: int) -> list[int]:
+        """Return the log offsets of up to ``limit`` dead letters after ``log_offset``, in the order in which they died."""
         facts = self._store.state.topic(dead_topic(topic))
-        return [] if facts is None else self._there.after(QueueKey(facts.topic_id, 0), log_offset, most)
+        return [] if facts is None else self._index.after(QueueKey(facts.topic_id, 0), log_offset, limit)
 
     @property
-    def _there(self) -> DeadLetters:
+    def _index(self) -> DeadLetters:
         return self._store.state.delivery.dead_letters
 
     def is_there(self, log_offset: int) -> bool:
-        """Whether it is a dead letter that was neither sent on nor dropped."""
-        return log_offset in self._there
+        """Return whether ``log_offset`` has a dead letter that was neither redriven nor dropped."""
+        return log_offset in self._index
 
-    def read(self, log_offset: int) -> Letter | Damaged | None:
-        """One of them; nothing, if it has gone meanwhile. It may wait for the disk."""
+    def read(self, log_offset: int) -> DeadLetter | Damaged | None:
+        """Read the dead letter at ``log_offset``; ``None`` if it is gone. It may wait for the disk."""
         try:
             raw = self._store.read_raw(log_offset)
         except OffsetOutOfRangeError:
@@ -104,23 +104,23 @@ class Letters:
         stored = decode_record(raw, limits=STORED_LIMITS, verify_crc=False)  # which the store has done
         if stored.stamp is None or stored.stamp.kind is not RecordKind.DEAD:
             return Damaged(log_offset, "what stands there is no dead letter")
-        return Letter(log_offset, stored.stamp.queue_offset, raw, stored.record, story_of(stored.record.properties))
+        return DeadLetter(log_offset, stored.stamp.queue_offset, raw, stored.record, story_of(stored.record.properties))
 
 
-def selection_of(told: wire.DeadSelection) -> DeadSelection:
-    """A selection as it came over the wire."""
-    if len(told.message_ids) > _MOST_IDS:
-        raise InvalidArgumentError(f"a selection of {len(told.message_ids)} message ids: name at most {_MOST_IDS} at a time")
+def selection_from_wire(message: wire.DeadSelection) -> DeadSelection:
+    """Return the selection of a wire ``message``, or raise if it is invalid."""
+    if len(message.message_ids) > _MOST_IDS:
+        raise InvalidArgumentError(f"a selection of {len(message.message_ids)} message ids: name at most {_MOST_IDS} at a time")
     try:
-        reasons = frozenset(map(DeadReason, told.reasons))
+        reasons = frozenset(map(DeadReason, message.reasons))
     except ValueError:
-        raise InvalidArgumentError(f"reasons {list(told.reasons)[:8]}: choose of {', '.join(map(str, map(int, DeadReason)))}") from None
+        raise InvalidArgumentError(f"reasons {list(message.reasons)[:8]}: choose of {', '.join(map(str, map(int, DeadReason)))}") from None
     return DeadSelection(
-        frozenset(told.message_ids),
-        told.since,
-        told.until,
+        frozenset(message.message_ids),
+        message.since,
+        message.until,
         reasons,
-        told.group,
-        told.fingerprint,
-        told.undecodable if told.HasField("undecodable") else None,
+        message.group,
+        message.fingerprint,
+        message.undecodable if message.HasField("undecodable") else None,
     )

@@ -1,8 +1,9 @@
-"""Redrive: dead letters go to their topic again, or are given up.
+"""Redrive: the broker sends dead letters back to their topic, or drops them.
 
-Sent on, a letter is a plain message once more: the record that died, its producer's bytes as they were, behind the others of its queue. The
-new record names the letter as its origin, which ends it: the two are one write, so a letter is sent on once, whoever asks, however often, and
-whatever is killed in between. What a redrive does is not remembered by a broker that stops; asked for again, it goes on with what is left.
+A redriven dead letter is a plain message again: the bytes of its producer, appended to its queue. The new record
+names the dead letter as its origin, which ends the dead letter in the same write. So a dead letter is sent back
+at most once, also across a crash. A broker that stops forgets its redrives; the same request continues with the
+dead letters that are left.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from litemq.broker.dead_letters.destinations import Destinations
-from litemq.broker.dead_letters.reading import Damaged, Letter, Letters
+from litemq.broker.dead_letters.destinations import RedriveDestinations
+from litemq.broker.dead_letters.reading import Damaged, DeadLetter, DeadLetterReader
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.throttle import Throttle
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
@@ -29,7 +30,7 @@ from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
-__all__ = ["Redrive", "Redriving"]
+__all__ = ["Redrive", "Redrives"]
 
 _READ_AT_ONCE: Final = 256
 _READ_BYTES: Final = 4 << 20
@@ -44,15 +45,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Redrive:
-    """One redrive, and how far it is. Each letter that is selected is done, gone, expired or damaged in the end, unless it is cancelled before."""
+    """The progress of one redrive. Unless it is cancelled, each selected dead letter ends as done, gone, expired or damaged."""
 
     redrive_id: int
     topic: str
     selection: DeadSelection
     dry_run: bool
     drop: bool
-    letters: int
-    log_end: int  # what dies later is not meant
+    dead_letters: int
+    log_end: int  # later dead letters are not part of this redrive
     examined: int = 0
     selected: int = 0
     done: int = 0
@@ -65,17 +66,17 @@ class Redrive:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, state: str, problem: str = "") -> None:
-        """Nothing more happens to it. The first end counts."""
+        """End the redrive. The first end counts."""
         if self.state == "running":
             self.state, self.problem = state, problem
             self.ended.set()
 
-    def told(self) -> RedriveAnswer:
-        """As its client is told."""
+    def to_wire(self) -> RedriveAnswer:
+        """Return the progress as a wire message."""
         return RedriveAnswer(
             redrive_id=self.redrive_id,
             state=self.state,
-            letters=self.letters,
+            letters=self.dead_letters,
             examined=self.examined,
             selected=self.selected,
             done=self.done,
@@ -86,27 +87,27 @@ class Redrive:
         )
 
 
-class Redriving:
+class Redrives:
     """All redrives of a broker."""
 
-    def __init__(self, context: BrokerContext, letters: Letters) -> None:
+    def __init__(self, context: BrokerContext, reader: DeadLetterReader) -> None:
         self._store = store = context.store
-        self._letters = letters
+        self._reader = reader
         self._clock = clock = context.clock
         self._lookups = context.answers.lookups
         self._events = context.events
-        self._destinations = Destinations(store)
+        self._destinations = RedriveDestinations(store)
         self._numbers = count(clock.wall_ms())  # another one after a restart: nobody follows the wrong redrive
         self._redrives: dict[int, Redrive] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def begin(self, topic: str, selection: DeadSelection, *, messages_per_s: int = 0, dry_run: bool = False, drop: bool = False) -> Redrive:
-        """Start one; it goes on by itself."""
+        """Start a redrive as a task, and return it."""
         if len(self._tasks) >= _MOST_RUNNING:
             raise OverloadedError(f"{_MOST_RUNNING} redrives run here already: wait for one, or cancel it", _RETRY_AFTER_MS)
         if not drop:
-            self._destinations.topic(topic)  # raises where there is none to send them to
-        redrive = Redrive(next(self._numbers), topic, selection, dry_run, drop, self._letters.count(topic), self._store.log_end)
+            self._destinations.topic(topic)  # raises if the topic is gone
+        redrive = Redrive(next(self._numbers), topic, selection, dry_run, drop, self._reader.count(topic), self._store.log_end)
         while len(self._redrives) >= _REMEMBERED:
             self._redrives.pop(next(number for number, one in self._redrives.items() if one.ended.is_set()))
         self._redrives[redrive.redrive_id] = redrive
@@ -124,7 +125,7 @@ class Redriving:
         return Throttle(messages_per_s, max(1, messages_per_s // _BURST_PARTS), self._clock.elapsed_ns())
 
     def get(self, redrive_id: int) -> Redrive:
-        """One that runs, or ended not long ago."""
+        """Return a redrive that runs or has ended recently."""
         redrive = self._redrives.get(redrive_id)
         if redrive is None:
             raise InvalidArgumentError(
@@ -134,7 +135,7 @@ class Redriving:
         return redrive
 
     def cancel(self, redrive_id: int) -> Redrive:
-        """Stop one where it is, which it will be in a moment: what was sent on stays so."""
+        """Stop a redrive. Messages that it has sent back stay in their topic."""
         redrive = self.get(redrive_id)
         redrive.is_stopping = True
         return redrive
@@ -155,35 +156,35 @@ class Redriving:
             redrive.end("cancelled" if redrive.is_stopping else "done")
         except LiteMQError as error:
             redrive.end("failed", str(error))
-        except Exception:  # noqa: BLE001  whoever follows it is told, and the others go on
+        except Exception:  # noqa: BLE001  clients that follow it get the error
             _LOG.exception("redrive %d of %s failed", redrive.redrive_id, redrive.topic)
             redrive.end("failed", "the broker could not go on; its log says why")
 
     def _next(self, redrive: Redrive, seen: int) -> list[int]:
-        return [one for one in self._letters.after(redrive.topic, seen, _READ_AT_ONCE) if one < redrive.log_end]
+        return [one for one in self._reader.after(redrive.topic, seen, _READ_AT_ONCE) if one < redrive.log_end]
 
-    def _read(self, redrive: Redrive, offsets: Sequence[int]) -> tuple[deque[Letter], int]:
-        """Those of some letters that are meant, and which one was looked at last. From a thread: it may wait for the disk."""
-        found: deque[Letter] = deque()
+    def _read(self, redrive: Redrive, offsets: Sequence[int]) -> tuple[deque[DeadLetter], int]:
+        """Read the dead letters at ``offsets``; return the selected ones and the last offset read. In a thread: it may wait for the disk."""
+        found: deque[DeadLetter] = deque()
         size, seen = 0, -1
         for seen in offsets:
             redrive.examined += 1
-            letter = self._letters.read(seen)
-            if isinstance(letter, Damaged):
+            dead_letter = self._reader.read(seen)
+            if isinstance(dead_letter, Damaged):
                 redrive.selected += 1
                 redrive.damaged += 1
-            elif letter is not None and redrive.selection.matches(letter.record.message_id, letter.story):
+            elif dead_letter is not None and redrive.selection.matches(dead_letter.record.message_id, dead_letter.story):
                 redrive.selected += 1
-                found.append(letter)
-                size += len(letter.raw)
+                found.append(dead_letter)
+                size += len(dead_letter.raw)
                 if size >= _READ_BYTES:
                     break
         return found, seen
 
-    async def _take(self, redrive: Redrive, found: deque[Letter], throttle: Throttle) -> None:
+    async def _take(self, redrive: Redrive, found: deque[DeadLetter], throttle: Throttle) -> None:
         if redrive.dry_run:
-            for letter in found:
-                self._count(redrive, letter)
+            for dead_letter in found:
+                self._count(redrive, dead_letter)
             return
         while found and not redrive.is_stopping:
             now_ns = self._clock.elapsed_ns()
@@ -195,24 +196,24 @@ class Redriving:
             end = self._drop(redrive, taken) if redrive.drop else await self._send_on(redrive, taken)
             await self._store.confirmed(end)
 
-    def _count(self, redrive: Redrive, letter: Letter) -> bool:
-        """Whether a letter can go; if not, it is counted as what it is."""
-        if not self._letters.is_there(letter.log_offset):
+    def _count(self, redrive: Redrive, dead_letter: DeadLetter) -> bool:
+        """Return whether a dead letter can be sent back or dropped; if not, count it as gone or expired."""
+        if not self._reader.is_there(dead_letter.log_offset):
             redrive.gone += 1
             return False
         if not redrive.drop:
-            expire_at = letter.original().record.expire_at
+            expire_at = dead_letter.original().record.expire_at
             if expire_at and expire_at <= self._clock.wall_ms():
                 redrive.expired += 1
                 return False
         return True
 
-    async def _send_on(self, redrive: Redrive, letters: list[Letter]) -> int:
-        places = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, redrive.topic, letters)
+    async def _send_on(self, redrive: Redrive, dead_letters: list[DeadLetter]) -> int:
+        queues = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, redrive.topic, dead_letters)
         placed = [
-            Placed(letter.record.body, topic_id, queue_id, RecordKind.MESSAGE, letter.log_offset)
-            for letter, (topic_id, queue_id) in zip(letters, places, strict=True)
-            if self._count(redrive, letter)
+            Placed(dead_letter.record.body, topic_id, queue_id, RecordKind.MESSAGE, dead_letter.log_offset)
+            for dead_letter, (topic_id, queue_id) in zip(dead_letters, queues, strict=True)
+            if self._count(redrive, dead_letter)
         ]
         return self._append(redrive, placed)
 
@@ -224,18 +225,18 @@ class Redriving:
         self._events.on_append(list({QueueKey(one.topic_id, one.queue_id) for one in placed}), end)
         return end
 
-    def _drop(self, redrive: Redrive, letters: list[Letter]) -> int:
-        going = sorted(letter.log_offset for letter in letters if self._count(redrive, letter))
+    def _drop(self, redrive: Redrive, dead_letters: list[DeadLetter]) -> int:
+        going = sorted(dead_letter.log_offset for dead_letter in dead_letters if self._count(redrive, dead_letter))
         if not going:
             return 0
         end = self._store.append_control(dropped(going)).end
         redrive.done += len(going)
         return end
 
-    # New records for old letters ------------------------------------------------------------------------------------------------
+    # Edited dead letters --------------------------------------------------------------------------------------------------------
 
     async def send_on_changed(self, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
-        """Letters go on as other records than those that died, which a client made of them; which of them did."""
+        """Send the ``records`` that a client made of dead letters; return for each whether its dead letter was still there."""
         if not 1 <= len(log_offsets) <= _MOST_RECORDS:
             raise InvalidArgumentError(f"{len(log_offsets)} dead letters: send on 1 … {_MOST_RECORDS} at a time")
         columns = check_batch(bytearray(records), limits=STORED_LIMITS)
@@ -245,12 +246,16 @@ class Redriving:
             raise InvalidArgumentError(f"a record is not of topic {topic!r}")
         if len(set(log_offsets)) != len(log_offsets):
             raise InvalidArgumentError("a dead letter is named twice")
-        letters = await asyncio.get_running_loop().run_in_executor(self._lookups, lambda: list(map(self._letters.read, log_offsets)))
-        there = [letter for letter in letters if isinstance(letter, Letter)]
-        if any(letter.record.topic != f"%DLQ%{topic}" for letter in there):
+        dead_letters = await asyncio.get_running_loop().run_in_executor(self._lookups, lambda: list(map(self._reader.read, log_offsets)))
+        found = [dead_letter for dead_letter in dead_letters if isinstance(dead_letter, DeadLetter)]
+        if any(dead_letter.record.topic != f"%DLQ%{topic}" for dead_letter in found):
             raise InvalidArgumentError(f"a dead letter is not of topic {topic!r}")
-        places = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, topic, there)
-        going = {letter.log_offset: place for letter, place in zip(there, places, strict=True) if self._letters.is_there(letter.log_offset)}
+        queues = await asyncio.get_running_loop().run_in_executor(self._lookups, self._destinations.queues_of, topic, found)
+        going = {
+            dead_letter.log_offset: queue
+            for dead_letter, queue in zip(found, queues, strict=True)
+            if self._reader.is_there(dead_letter.log_offset)
+        }
         placed, priorities = [], columns.header["priority"].tolist()
         for log_offset, start, size, priority in zip(log_offsets, columns.starts.tolist(), columns.sizes.tolist(), priorities, strict=True):
             if log_offset in going:
@@ -265,6 +270,6 @@ class Redriving:
 
 
 def dropped(log_offsets: Sequence[int]) -> Control:
-    """The record that gives dead letters up; their log offsets rise."""
+    """Return the record that drops dead letters. ``log_offsets`` must rise."""
     steps = [later - earlier for earlier, later in zip((0, *log_offsets), log_offsets, strict=False)]
     return Control(dead_letters_dropped=DeadLettersDropped(log_offset_steps=steps))

@@ -1,4 +1,4 @@
-"""What operators ask about dead letters, and what a broker answers."""
+"""The requests of operators about dead letters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from litemq.broker.dead_letters.reading import Letter, Letters, selection_of
-from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.dead_letters.reading import DeadLetter, DeadLetterReader, selection_from_wire
+from litemq.broker.dead_letters.redrive import Redrive, Redrives
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -31,7 +31,7 @@ from litemq.types import check_name
 
 __all__ = ["DeadLetterRequests"]
 
-_LOOKED_AT: Final = 2_000  # dead letters for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 2_000  # dead letters for one answer; the client asks again for more
 _FACT_BYTES: Final = 4 << 10  # at most, about
 _MOST_FOLLOWING: Final = 1_000
 _RETRY_AFTER_MS: Final = 1_000
@@ -39,11 +39,11 @@ _STOPS_WITHIN: Final = 5.0  # seconds: what a batch may take
 
 
 class DeadLetterRequests:
-    """The requests about dead letters; ``handlers`` are those of a broker."""
+    """Lists dead letters and redrives them."""
 
-    def __init__(self, context: BrokerContext, letters: Letters, redriving: Redriving) -> None:
-        self._letters = letters
-        self._redriving = redriving
+    def __init__(self, context: BrokerContext, reader: DeadLetterReader, redrives: Redrives) -> None:
+        self._reader = reader
+        self._redrives = redrives
         self._limits = context.limits
         self._answers = context.answers
         self._following = 0
@@ -57,7 +57,7 @@ class DeadLetterRequests:
         )
 
     def _list_topics(self, caller: Caller, frame: Frame) -> None:
-        topics = [DeadTopic(topic=topic, letters=count) for topic, count in self._letters.topics().items()]
+        topics = [DeadTopic(topic=topic, letters=count) for topic, count in self._reader.topics().items()]
         caller.answer(frame, DeadTopicsAnswer(topics=topics).SerializeToString())
 
     def _list(self, caller: Caller, frame: Frame) -> None:
@@ -65,69 +65,69 @@ class DeadLetterRequests:
         check_name(request.topic)
         if request.most < 1:
             raise InvalidArgumentError("most=0: choose at least 1")
-        selection = selection_of(request.selection)
-        offsets = self._letters.after(request.topic, request.after, _LOOKED_AT)
+        selection = selection_from_wire(request.selection)
+        offsets = self._reader.after(request.topic, request.after, _LOOKED_AT)
 
         self._answers.look_up(caller, frame, lambda: self._page(request, selection, offsets))
 
     def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
-        """The next letters that are meant. From a thread: it may wait for the disk."""
+        """Return the next selected dead letters of ``offsets``. In a thread: it may wait for the disk."""
         facts: list[DeadLetterFacts] = []
         records: list[bytes] = []
         size, seen = 0, request.after
         is_end = len(offsets) < _LOOKED_AT
         for log_offset in offsets:
-            letter = self._letters.read(log_offset)
-            if isinstance(letter, Letter) and selection.matches(letter.record.message_id, letter.story):
-                size += len(letter.raw) if request.whole else min(len(letter.raw), _FACT_BYTES)
+            dead_letter = self._reader.read(log_offset)
+            if isinstance(dead_letter, DeadLetter) and selection.matches(dead_letter.record.message_id, dead_letter.story):
+                size += len(dead_letter.raw) if request.whole else min(len(dead_letter.raw), _FACT_BYTES)
                 if len(facts) >= request.most or (facts and size > self._limits.max_pull_bytes):
                     is_end = False
                     break
-                facts.append(letter.facts())
+                facts.append(dead_letter.to_wire())
                 if request.whole:
-                    records.append(letter.raw)
+                    records.append(dead_letter.raw)
             seen = log_offset
         return DeadLettersAnswer(letters=facts, is_end=is_end, next_after=seen).SerializeToString(), b"".join(records)
 
     def _redrive(self, caller: Caller, frame: Frame) -> None:
         request = parse(RedriveRequest, frame[3])
-        redrive = self._redriving.begin(
+        redrive = self._redrives.begin(
             check_name(request.topic),
-            selection_of(request.selection),
+            selection_from_wire(request.selection),
             messages_per_s=request.messages_per_s,
             dry_run=request.dry_run,
             drop=request.drop,
         )
-        caller.answer(frame, redrive.told().SerializeToString())
+        caller.answer(frame, redrive.to_wire().SerializeToString())
 
     def _redrive_records(self, caller: Caller, frame: Frame) -> None:
         request = parse(RedriveRecordsRequest, frame[3])
 
         async def answer() -> tuple[bytes, bytes]:
-            done = await self._redriving.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
+            done = await self._redrives.send_on_changed(check_name(request.topic), list(request.log_offsets), frame[4])
             return RedriveRecordsAnswer(done=done).SerializeToString(), b""
 
         self._answers.later(caller, frame, answer())
 
     def _follow(self, caller: Caller, frame: Frame) -> None:
         request = parse(FollowRedriveRequest, frame[3])
-        redrive = self._redriving.get(request.redrive_id)
+        redrive = self._redrives.get(request.redrive_id)
         if self._following >= _MOST_FOLLOWING:
             raise OverloadedError(f"{_MOST_FOLLOWING} wait for redrives here already: ask again later", _RETRY_AFTER_MS)
-        self._answers.later(caller, frame, self._told_within(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
+        self._answers.later(caller, frame, self._wait_for_end(redrive, min(request.wait_ms, self._limits.max_pull_wait_ms) / 1000))
 
     def _cancel(self, caller: Caller, frame: Frame) -> None:
-        redrive = self._redriving.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)
-        self._answers.later(caller, frame, self._told_within(redrive, _STOPS_WITHIN))
+        redrive = self._redrives.cancel(parse(FollowRedriveRequest, frame[3]).redrive_id)
+        self._answers.later(caller, frame, self._wait_for_end(redrive, _STOPS_WITHIN))
 
-    async def _told_within(self, redrive: Redrive, seconds: float) -> tuple[bytes, bytes]:
-        """How far a redrive is, at its end or after a while."""
+    async def _wait_for_end(self, redrive: Redrive, seconds: float) -> tuple[bytes, bytes]:
+        """Return the progress of a redrive when it ends, or after ``seconds``."""
         self._following += 1
         try:
             async with asyncio.timeout(seconds):
                 await redrive.ended.wait()
         except TimeoutError:
-            pass  # it is told as far as it is
+            pass  # it still runs: the answer is its progress
         finally:
             self._following -= 1
-        return redrive.told().SerializeToString(), b""
+        return redrive.to_wire().SerializeToString(), b""

@@ -1,4 +1,4 @@
-"""Messages that are given up go to the dead letters, with their story: one record that settles the delivery and keeps what died."""
+"""Writes dead letters: one record that settles a delivery and stores its message with the cause."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from litemq.storage.state import QueueKey, dead_letter_topic
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 
-__all__ = ["Burial", "letters_of", "log_offset_of"]
+__all__ = ["DeadDelivery", "dead_letter_records", "log_offset_of"]
 
 
-class Burial(NamedTuple):
-    """A delivery that is to end as a dead letter."""
+class DeadDelivery(NamedTuple):
+    """A delivery that ends as a dead letter, and why."""
 
     record: bytes | memoryview
-    topic_id: int  # that it belongs to
+    topic_id: int  # of the message, also if it died in a retry queue
     key: QueueKey
     offset: int
     group: str
-    tries: int  # so far
+    tries: int
     reason: DeadReason
     detail: str = ""
     error: str = ""
@@ -30,28 +30,28 @@ class Burial(NamedTuple):
     consumer: str = ""
 
 
-def letters_of(store: Store, burials: list[Burial], now: int) -> list[Placed]:
-    """The dead letters, to be appended."""
-    letters = []
-    for burial in burials:
+def dead_letter_records(store: Store, deliveries: list[DeadDelivery], now: int) -> list[Placed]:
+    """Return the records of the dead letters of ``deliveries``, to be appended."""
+    dead_letters = []
+    for delivery in deliveries:
         story = Story(
-            burial.reason,
-            burial.detail,
-            burial.group,
-            f"{burial.key.topic_id}/{burial.key.queue_id}/{burial.offset}",
-            burial.consumer,
-            burial.error,
-            burial.stack,
-            burial.tries,
+            delivery.reason,
+            delivery.detail,
+            delivery.group,
+            f"{delivery.key.topic_id}/{delivery.key.queue_id}/{delivery.offset}",
+            delivery.consumer,
+            delivery.error,
+            delivery.stack,
+            delivery.tries,
             now,
-            fingerprint_of(burial.reason, burial.detail, burial.error, burial.stack),
+            fingerprint_of(delivery.reason, delivery.detail, delivery.error, delivery.stack),
         )
-        topic = store.system_topic(dead_letter_topic(store.state.topics[burial.topic_id].name))
-        letter = encode_dead_letter(bytes(burial.record), story)
-        letters.append(Placed(letter, topic.topic_id, 0, RecordKind.DEAD, log_offset_of(burial.record)))
-    return letters
+        topic = store.system_topic(dead_letter_topic(store.state.topics[delivery.topic_id].name))
+        dead_letter = encode_dead_letter(bytes(delivery.record), story)
+        dead_letters.append(Placed(dead_letter, topic.topic_id, 0, RecordKind.DEAD, log_offset_of(delivery.record)))
+    return dead_letters
 
 
 def log_offset_of(record: bytes | memoryview) -> int:
-    """Where a stored record stands, as it says itself."""
+    """Return the log offset of a stored record, from its stamp."""
     return int.from_bytes(record[STAMPED_BYTES_AT : STAMPED_BYTES_AT + 8], "big")

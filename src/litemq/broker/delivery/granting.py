@@ -8,7 +8,7 @@ from itertools import groupby
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from litemq.broker.dead_letters.writing import Burial
+from litemq.broker.dead_letters.writing import DeadDelivery
 from litemq.broker.delivery.availability import Piece, Stock
 from litemq.broker.delivery.read_ahead import Chunk, Chunks
 from litemq.broker.delivery.tick_record import Tick
@@ -181,7 +181,7 @@ class Giving:
             counted = [each for run in runs for each in _by_count(run, chunk)]
         for (begin, end), count in counted:
             if count > wish.max_retries:
-                self._bury(chunk, stock.key, (begin, end), count, DeadReason.MAX_RETRY)
+                self._dead_letter(chunk, stock.key, (begin, end), count, DeadReason.MAX_RETRY)
                 continue
             lease = Lease(begin, end, wish.token, wish.deadline, count + 1)
             self._tick.granted(stock.key, [lease])
@@ -198,13 +198,13 @@ class Giving:
         if expired is None:
             return [run]
         for dead in _runs_of(expired.tolist(), run[0]):
-            self._bury(chunk, key, dead, tries, DeadReason.TTL_EXPIRED)
+            self._dead_letter(chunk, key, dead, tries, DeadReason.TTL_EXPIRED)
         return _runs_of((~expired).tolist(), run[0])
 
-    def _bury(self, chunk: Chunk, key: QueueKey, run: Run, tries: int, reason: DeadReason) -> None:
+    def _dead_letter(self, chunk: Chunk, key: QueueKey, run: Run, tries: int, reason: DeadReason) -> None:
         topic_id = self._topic.topic_id
         for offset in range(*run):
-            self._tick.burials.append(Burial(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
+            self._tick.dead.append(DeadDelivery(chunk.view(offset, offset + 1), topic_id, key, offset, self._group, tries, reason))
 
 
 def _runs_of(chosen: list[bool], first: int) -> list[Run]:

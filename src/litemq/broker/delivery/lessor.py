@@ -13,7 +13,7 @@ import random
 from collections import defaultdict
 from typing import Final
 
-from litemq.broker.dead_letters.writing import letters_of
+from litemq.broker.dead_letters.writing import dead_letter_records
 from litemq.broker.delivery.availability import Stock
 from litemq.broker.delivery.granting import Granted, Wish
 from litemq.broker.delivery.read_ahead import Chunks
@@ -169,8 +169,8 @@ class Leasing(QueueListener):
         granted = [each for of_topic in turn.topics for each in self._serve(of_topic, tick, now)]
         if tick:
             self._store.append_control(tick.control())
-        if tick.burials:
-            self._store.append_placed(letters_of(self._store, tick.burials, now))
+        if tick.dead:
+            self._store.append_placed(dead_letter_records(self._store, tick.dead, now))
         for failed in tick.failures:
             self._retries.wait(failed.predecessor, group, failed.due)
         for of_topic in turn.topics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from litemq.broker.dead_letters.writing import Burial, log_offset_of
+from litemq.broker.dead_letters.writing import DeadDelivery, log_offset_of
 from litemq.broker.delivery.availability import Stock
 from litemq.broker.delivery.tick_record import Tick
 from litemq.broker.delivery.topic_availability import TopicStock
@@ -160,8 +160,8 @@ class Settled(Settlement):
             of_queue.settle_unleased(offset)
             count = max(1, failed.count)
         if failed.is_final or (count > failed.max_retries and not failed.is_untried):
-            tick.burials.append(
-                Burial(
+            tick.dead.append(
+                DeadDelivery(
                     record,
                     stock.topic_id,
                     key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from litemq.broker.dead_letters.writing import Burial
+from litemq.broker.dead_letters.writing import DeadDelivery
 from litemq.format.offset_runs import Run, RunSet, pack_runs
 from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, TryFailed
 from litemq.storage.state import QueueKey
@@ -27,7 +27,7 @@ class Tick:
         self.group = group
         self._queues: dict[QueueKey, _OfQueue] = {}
         self.failures: list[TryFailed] = []
-        self.burials: list[Burial] = []  # records of their own, appended after this one
+        self.dead: list[DeadDelivery] = []  # records of their own, appended after this one
 
     def __bool__(self) -> bool:
         return bool(self._queues or self.failures)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from litemq.broker.dead_letters.writing import Burial, letters_of
-from litemq.format.batches.scan import scan
+from litemq.broker.dead_letters.writing import DeadDelivery, dead_letter_records
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.state import QueueKey, TopicFacts
@@ -38,10 +37,10 @@ def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, recor
     view = memoryview(records)
     pieces = [view[bounds[number] : bounds[number + 1]] for number in range(offsets.size)]
     tries = header["consume_count"].tolist()
-    burials = [
-        Burial(pieces[number], topic.topic_id, key, int(offsets[number]), group, tries[number], DeadReason.TTL_EXPIRED)
+    dead = [
+        DeadDelivery(pieces[number], topic.topic_id, key, int(offsets[number]), group, tries[number], DeadReason.TTL_EXPIRED)
         for number in np.flatnonzero(expired).tolist()
     ]
-    if burials:
-        store.append_placed(letters_of(store, burials, now))
+    if dead:
+        store.append_placed(dead_letter_records(store, dead, now))
     return b"".join(pieces[number] for number in np.flatnonzero(~(hidden | expired)).tolist()), following

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from litemq.broker.dead_letters.reading import Letter, Letters
-from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.dead_letters.reading import DeadLetter, DeadLetterReader
+from litemq.broker.dead_letters.redrive import Redrive, Redrives
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
@@ -37,15 +37,15 @@ class Desk(QueueListener):
         self.store = store
         self.clock = clock
         self.topic = store.create_topic("orders", 4)
-        self.letters = Letters(store)
+        self.reader = DeadLetterReader(store)
         self.grown: list[QueueKey] = []
 
     @cached_property
-    def redriving(self) -> Redriving:
+    def redrives(self) -> Redrives:
         """Made on the event loop of the test."""
         context = BrokerContext.over(self.store, self.clock, BrokerLimits())
         context.events.add(self)
-        return Redriving(context, self.letters)
+        return Redrives(context, self.reader)
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         self.grown += keys
@@ -59,7 +59,7 @@ class Desk(QueueListener):
         return decode_messages(bytes(self.store.read_queue(QueueKey(self.topic.topic_id, queue_id), 0, 10_000, 1 << 30)))
 
     async def all(self, selection: DeadSelection | None = None, **options: bool | int) -> Redrive:
-        redrive = self.redriving.begin("orders", selection or DeadSelection(), **options)  # type: ignore[arg-type]
+        redrive = self.redrives.begin("orders", selection or DeadSelection(), **options)  # type: ignore[arg-type]
         await redrive.ended.wait()
         return redrive
 
@@ -76,11 +76,11 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 def test_each_goes_back_to_its_queue_once_as_it_was(desk: Desk) -> None:
     async def main() -> None:
         desk.fill()
-        letters = bury(desk.store, "orders", 2, range(10))
-        assert desk.letters.topics() == {"orders": 10}
+        dead_letters = bury(desk.store, "orders", 2, range(10))
+        assert desk.reader.topics() == {"orders": 10}
         first = await desk.all()
-        assert (first.state, first.letters, first.selected, first.done) == ("done", 10, 10, 10)
-        assert desk.letters.topics() == {}
+        assert (first.state, first.dead_letters, first.selected, first.done) == ("done", 10, 10, 10)
+        assert desk.reader.topics() == {}
         again = await desk.all()
         assert (again.state, again.selected, again.done) == ("done", 0, 0)
         before, after = desk.queue()[:10], desk.queue()[10:]
@@ -89,7 +89,7 @@ def test_each_goes_back_to_its_queue_once_as_it_was(desk: Desk) -> None:
         ]
         assert {one.kind for one in after} == {RecordKind.MESSAGE}
         origins = [desk.store.read_record(one.commitlog_offset).stamp for one in after]
-        assert [stamp.origin for stamp in origins if stamp] == letters
+        assert [stamp.origin for stamp in origins if stamp] == dead_letters
         assert desk.grown == [QueueKey(desk.topic.topic_id, 2)]
 
     asyncio.run(main())
@@ -104,14 +104,14 @@ def test_only_those_that_are_meant_and_what_cannot_live_stays(desk: Desk) -> Non
         bury(desk.store, "orders", 2, [3], Death(reason=DeadReason.CONSUME_ERROR, detail=UNDECODABLE))
         bury(desk.store, "orders", 1, [0, 1], Death(reason=DeadReason.TTL_EXPIRED, error=""))
         audit = await desk.all(DeadSelection(group="audit"))
-        assert (audit.letters, audit.examined, audit.selected, audit.done) == (6, 6, 1, 1)
+        assert (audit.dead_letters, audit.examined, audit.selected, audit.done) == (6, 6, 1, 1)
         desk.clock.advance(10)
         rest = await desk.all(DeadSelection(undecodable=False))
         assert (rest.selected, rest.done, rest.expired) == (4, 2, 2)
-        assert desk.letters.topics() == {"orders": 3}
+        assert desk.reader.topics() == {"orders": 3}
         dropped = await desk.all(drop=True)
         assert (dropped.selected, dropped.done) == (3, 3)
-        assert desk.letters.topics() == {}
+        assert desk.reader.topics() == {}
 
     asyncio.run(main())
 
@@ -146,11 +146,11 @@ def test_no_faster_than_said_and_stopped_where_it_is(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(100)
         bury(desk.store, "orders", 2, range(100))
-        redrive = desk.redriving.begin("orders", DeadSelection(), messages_per_s=50)
+        redrive = desk.redrives.begin("orders", DeadSelection(), messages_per_s=50)
         await eventually(lambda: redrive.done == 5)  # a tenth of a second's worth at once, and time stands still
         desk.clock.advance(0.1)
         await eventually(lambda: redrive.done == 10)
-        assert desk.redriving.cancel(redrive.redrive_id) is redrive
+        assert desk.redrives.cancel(redrive.redrive_id) is redrive
         await redrive.ended.wait()
         assert (redrive.state, redrive.done) == ("cancelled", 10)
         rest = await desk.all()
@@ -175,11 +175,11 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     async def second() -> None:
         store = DiskStore(tmp_path, CONFIG, FakeClock())
         desk = Desk(store, FakeClock())
-        assert desk.letters.topics() == {"orders": 13}
+        assert desk.reader.topics() == {"orders": 13}
         assert (await desk.all()).done == 13
         assert len(desk.queue()) == 38
         with pytest.raises(InvalidArgumentError, match="the broker was restarted"):
-            desk.redriving.get(1)
+            desk.redrives.get(1)
         store.close()
 
     asyncio.run(first())
@@ -192,7 +192,7 @@ def test_without_its_topic_a_letter_stays(desk: Desk) -> None:
         bury(desk.store, "orders", 2, range(3))
         desk.store.delete_topic("orders")
         with pytest.raises(TopicNotFoundError, match="litemq topic create orders"):
-            desk.redriving.begin("orders", DeadSelection())
+            desk.redrives.begin("orders", DeadSelection())
         desk.topic = desk.store.create_topic("orders", 2)  # fewer queues than before
         assert (await desk.all()).done == 3
         read = desk.store.read_queue(QueueKey(desk.topic.topic_id, 0), 0, 10)
@@ -205,11 +205,11 @@ def test_so_many_at_a_time(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(100)
         bury(desk.store, "orders", 2, range(100))
-        running = [desk.redriving.begin("orders", DeadSelection(), messages_per_s=1) for _ in range(8)]
+        running = [desk.redrives.begin("orders", DeadSelection(), messages_per_s=1) for _ in range(8)]
         with pytest.raises(OverloadedError, match="8 redrives run here already"):
-            desk.redriving.begin("orders", DeadSelection())
+            desk.redrives.begin("orders", DeadSelection())
         for redrive in running:
-            desk.redriving.cancel(redrive.redrive_id)
+            desk.redrives.cancel(redrive.redrive_id)
         await asyncio.gather(*(redrive.ended.wait() for redrive in running))
         await asyncio.sleep(0)
         assert (await desk.all()).state == "done"
@@ -220,11 +220,11 @@ def test_so_many_at_a_time(desk: Desk) -> None:
 def test_as_other_records_than_those_that_died(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(3)
-        letters = bury(desk.store, "orders", 2, range(3))
+        dead_letters = bury(desk.store, "orders", 2, range(3))
         template = RecordTemplate("orders")
         changed = b"".join(template.encode(b"mended", message_id=f"m-{number}") for number in range(3))
-        assert await desk.redriving.send_on_changed("orders", letters, changed) == [True, True, True]
-        assert await desk.redriving.send_on_changed("orders", letters, changed) == [False, False, False]
+        assert await desk.redrives.send_on_changed("orders", dead_letters, changed) == [True, True, True]
+        assert await desk.redrives.send_on_changed("orders", dead_letters, changed) == [False, False, False]
         assert [(one.message_id, one.body) for one in desk.queue()[3:]] == [(f"m-{number}", b"mended") for number in range(3)]
 
     asyncio.run(main())
@@ -233,25 +233,25 @@ def test_as_other_records_than_those_that_died(desk: Desk) -> None:
 def test_what_does_not_fit_together_is_refused(desk: Desk) -> None:
     async def main() -> None:
         desk.fill(3)
-        letters = bury(desk.store, "orders", 2, range(3))
+        dead_letters = bury(desk.store, "orders", 2, range(3))
         end = desk.store.log_end
         orders, others = RecordTemplate("orders").encode(b"x"), RecordTemplate("others").encode(b"x")
         for offsets, batch, words in (
             ([], b"", "0 dead letters"),
-            (letters, orders, "1 records for 3"),
-            (letters[:1], others, "not of topic 'orders'"),
-            ([letters[0]] * 2, orders * 2, "named twice"),
+            (dead_letters, orders, "1 records for 3"),
+            (dead_letters[:1], others, "not of topic 'orders'"),
+            ([dead_letters[0]] * 2, orders * 2, "named twice"),
             (list(range(1001)), orders, "1001 dead letters"),
         ):
             with pytest.raises(InvalidArgumentError, match=words):
-                await desk.redriving.send_on_changed("orders", offsets, batch)
+                await desk.redrives.send_on_changed("orders", offsets, batch)
         desk.store.create_topic("others", 1)
         with pytest.raises(InvalidArgumentError, match="not of topic 'others'"):
-            await desk.redriving.send_on_changed("others", letters[:1], others)
+            await desk.redrives.send_on_changed("others", dead_letters[:1], others)
         message = desk.queue()[0].commitlog_offset
-        assert await desk.redriving.send_on_changed("orders", [message], orders) == [False]  # no dead letter stands there
+        assert await desk.redrives.send_on_changed("orders", [message], orders) == [False]  # no dead letter stands there
         assert desk.store.log_end >= end
-        assert desk.letters.topics() == {"orders": 3}
+        assert desk.reader.topics() == {"orders": 3}
 
     asyncio.run(main())
 
@@ -259,8 +259,8 @@ def test_what_does_not_fit_together_is_refused(desk: Desk) -> None:
 def test_a_letter_is_read_whole(desk: Desk) -> None:
     desk.fill(1)
     (at,) = bury(desk.store, "orders", 2, [0], Death(stack="a stack"))
-    letter = desk.letters.read(at)
-    assert isinstance(letter, Letter)
-    assert letter.original().record.message_id == "m-0"
-    assert (letter.story.stack, letter.facts().error) == ("a stack", "ValueError: bad amount")
-    assert desk.letters.read(desk.store.log_end) is None
+    dead_letter = desk.reader.read(at)
+    assert isinstance(dead_letter, DeadLetter)
+    assert dead_letter.original().record.message_id == "m-0"
+    assert (dead_letter.story.stack, dead_letter.to_wire().error) == ("a stack", "ValueError: bad amount")
+    assert desk.reader.read(desk.store.log_end) is None

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from litemq.broker.dead_letters.reading import Letters
-from litemq.broker.dead_letters.redrive import Redrive, Redriving
+from litemq.broker.dead_letters.reading import DeadLetterReader
+from litemq.broker.dead_letters.redrive import Redrive, Redrives
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.context import BrokerContext
 from litemq.clock import FakeClock
@@ -44,7 +44,7 @@ class RedriveMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.store = DiskStore(self.folder, CONFIG, self.clock)
         self.topic = self.store.create_topic("orders", 2)
-        self.letters = Letters(self.store)
+        self.reader = DeadLetterReader(self.store)
 
     @rule(count=st.integers(1, 5), queue_id=st.integers(0, 1))
     def send(self, count: int, queue_id: int) -> None:
@@ -61,16 +61,16 @@ class RedriveMachine(RuleBasedStateMachine):
             self.store.wait_confirmed(self.store.log_end)
             offset = which % following
             (died,) = decode_messages(bytes(self.store.read_queue(key, offset, 1)))
-            (letter,) = bury(self.store, "orders", queue_id, [offset], Death(group=group))
-            self.dead.append((letter, died.message_id, group))
+            (dead_letter,) = bury(self.store, "orders", queue_id, [offset], Death(group=group))
+            self.dead.append((dead_letter, died.message_id, group))
 
     @rule(group=GROUPS | st.just(""), drop=st.booleans(), dry_run=st.booleans(), at_once=st.integers(1, 3))
     def redrive(self, group: str, drop: bool, dry_run: bool, at_once: int) -> None:
-        meant = [letter for letter in self.dead if not group or letter[2] == group]
+        meant = [dead_letter for dead_letter in self.dead if not group or dead_letter[2] == group]
 
         async def main() -> list[Redrive]:
-            redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
-            begun = [redriving.begin("orders", DeadSelection(group=group), dry_run=dry_run, drop=drop) for _ in range(at_once)]
+            redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
+            begun = [redrives.begin("orders", DeadSelection(group=group), dry_run=dry_run, drop=drop) for _ in range(at_once)]
             await asyncio.gather(*(one.ended.wait() for one in begun))
             return begun
 
@@ -87,18 +87,18 @@ class RedriveMachine(RuleBasedStateMachine):
             meant = self.dead[which % len(self.dead)]
 
             async def main() -> Redrive:
-                redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
-                begun = redriving.begin(
+                redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
+                begun = redrives.begin(
                     "orders", DeadSelection(message_ids=frozenset({meant[1]}), group=meant[2]), drop=drop, messages_per_s=1
                 )
                 for _ in range(turns):
                     await asyncio.sleep(0.001)
-                redriving.close()
+                redrives.close()
                 await begun.ended.wait()
                 return begun
 
             redrive = asyncio.run(main())
-            alike = [letter for letter in self.dead if letter[1:] == meant[1:]]
+            alike = [dead_letter for dead_letter in self.dead if dead_letter[1:] == meant[1:]]
             self.end(alike[: redrive.done], drop=drop)
 
     @rule(which=st.lists(WHICH, min_size=1, max_size=4))
@@ -110,18 +110,18 @@ class RedriveMachine(RuleBasedStateMachine):
             batch = b"".join(template.encode(b"mended", message_id=message_id) for _, message_id, _ in chosen)
 
             async def main() -> list[list[bool]]:
-                redriving = Redriving(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.letters)
-                offsets = [letter[0] for letter in chosen]
-                return [await redriving.send_on_changed("orders", offsets, batch) for _ in range(2)]
+                redrives = Redrives(BrokerContext.over(self.store, self.clock, BrokerLimits()), self.reader)
+                offsets = [dead_letter[0] for dead_letter in chosen]
+                return [await redrives.send_on_changed("orders", offsets, batch) for _ in range(2)]
 
             first, again = asyncio.run(main())
             assert (all(first), any(again)) == (True, False)
             self.end(chosen, drop=False)
 
-    def end(self, letters: list[tuple[int, str, str]], *, drop: bool) -> None:
-        self.dead = [letter for letter in self.dead if letter not in letters]
+    def end(self, dead_letters: list[tuple[int, str, str]], *, drop: bool) -> None:
+        self.dead = [dead_letter for dead_letter in self.dead if dead_letter not in dead_letters]
         if not drop:
-            self.copies.update(message_id for _, message_id, _ in letters)
+            self.copies.update(message_id for _, message_id, _ in dead_letters)
 
     @rule(lose_projections=st.booleans())
     def restart(self, lose_projections: bool) -> None:
@@ -133,8 +133,8 @@ class RedriveMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_or_made(self) -> None:
-        assert self.letters.count("orders") == len(self.dead)
-        assert self.letters.after("orders", -1, 1 << 30) == [letter[0] for letter in self.dead]
+        assert self.reader.count("orders") == len(self.dead)
+        assert self.reader.after("orders", -1, 1 << 30) == [dead_letter[0] for dead_letter in self.dead]
 
     def teardown(self) -> None:
         found: Counter[str] = Counter()
