@@ -14,9 +14,9 @@ from litemq.broker.admission.quotas import Quotas
 from litemq.broker.dead_letters.reading import DeadLetterReader
 from litemq.broker.dead_letters.redrive import Redrives
 from litemq.broker.dead_letters.requests import DeadLetterRequests
-from litemq.broker.delivery.lessor import Leasing
+from litemq.broker.delivery.lessor import Lessor
 from litemq.broker.delivery.requests import LeaseRequests
-from litemq.broker.delivery.retry_scheduler import Retries
+from litemq.broker.delivery.retry_scheduler import RetryScheduler
 from litemq.broker.explain.requests import WhyRequests
 from litemq.broker.groups.admin_requests import GroupAdmin
 from litemq.broker.groups.coordinator import Groups
@@ -92,20 +92,20 @@ class Broker:
         self._timers = Timers(context)
         self._tick_batcher = TickBatcher(context, quotas, backlog)
         self._destinations = SendDestinations(context)
-        self._retries = Retries(context)
-        self._leasing = Leasing(context, self._retries)
+        self._retry_scheduler = RetryScheduler(context)
+        self._lessor = Lessor(context, self._retry_scheduler)
         self._transactions = Transactions(context, quotas, backlog)
         self._redrives = Redrives(context, dead_letters)
         self._cron = Cron(context)
         self._trace = Trace(context)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
-        for listener in (self.groups, self._pulling, self._leasing, self._trace, self._timers, self._destinations):
+        for listener in (self.groups, self._pulling, self._lessor, self._trace, self._timers, self._destinations):
             context.events.add(listener)
         self.handlers = HandlerTable(
             (
                 Handler(Opcode.SEND, Permission.TOPIC_PUB, self._send),
                 *ReadRequests(context, self._pulling, self.groups, visitors).handlers,
-                *LeaseRequests(context, self._leasing, self.groups, visitors).handlers,
+                *LeaseRequests(context, self._lessor, self.groups, visitors).handlers,
                 *GroupRequests(context, self.groups).handlers,
                 *GroupAdmin(context, self.groups).handlers,
                 *TopicRequests(context, announcer).handlers,
@@ -168,7 +168,7 @@ class Broker:
             caller = self._traced.caller_gone(caller)
         self._tick_batcher.caller_gone(caller)
         self._pulling.caller_gone(caller)
-        self._leasing.caller_gone(caller)
+        self._lessor.caller_gone(caller)
         self._transactions.caller_gone(caller)
         self.groups.caller_gone(caller)
 
@@ -188,7 +188,7 @@ class Broker:
         self._tick_batcher.close()
         self._pulling.close()
         self._redrives.close()
-        self._leasing.close()
-        self._retries.close()
+        self._lessor.close()
+        self._retry_scheduler.close()
         self.groups.close()
         self.context.answers.close()

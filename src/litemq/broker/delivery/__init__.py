@@ -1,7 +1,7 @@
 """Lease mode: LEASE, SETTLE and EXTEND. Messages are leased to a group, settled, retried.
 
-Entry points: ``LeaseRequests`` (the wire), ``Leasing`` (one decision per group and event-loop tick).
-``Stock`` and ``QueueTurns`` are pure state machines: what is available, and which queue is next.
+Entry points: ``LeaseRequests`` (the wire), ``Lessor`` (one decision per group and event-loop tick).
+``QueueAvailability`` and ``QueueRotation`` are pure state machines: what is available, and which queue is next.
 
 Invariants: everything that a tick decides for a group is one control record. A grant is answered at once,
 because losing one only allows a repeat; a settlement is answered after its record is confirmed. The retry

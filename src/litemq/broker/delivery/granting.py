@@ -1,4 +1,8 @@
-"""One wish for messages, and how it is fulfilled: what is too old or was tried too often is buried, what a filter does not want is done."""
+"""Fills one lease request.
+
+Messages that have expired or exceeded ``max_retries`` become dead letters. Messages that the filter rejects count
+as consumed.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,9 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from litemq.broker.dead_letters.writing import DeadDelivery
-from litemq.broker.delivery.availability import Piece, Stock
-from litemq.broker.delivery.read_ahead import Chunk, Chunks
-from litemq.broker.delivery.tick_record import Tick
+from litemq.broker.delivery.availability import Piece, QueueAvailability
+from litemq.broker.delivery.read_ahead import Chunk, ReadAhead
+from litemq.broker.delivery.tick_record import TickRecord
 from litemq.errors import CorruptStoreError, LiteMQError, OffsetExpiredError
 from litemq.filters.filter import Filter
 from litemq.format.offset_runs import Run, RunSet
@@ -21,16 +25,16 @@ from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 from litemq.types import DeadReason
 
-__all__ = ["Giving", "Granted", "Wish"]
+__all__ = ["Grant", "GrantBuilder", "GrantRequest"]
 
-_LOOKING_SECONDS: Final = 0.004  # for what a filter wants, while others wait
-_ENTRIES: Final = 8192  # that are looked at together
+_LOOKING_SECONDS: Final = 0.004  # for one filter, while other requests wait
+_ENTRIES: Final = 8192  # of the queue that a filter reads together
 _RECORDS: Final = 256
 _LOG = logging.getLogger(__name__)
 
 
-class Wish(NamedTuple):
-    """How much somebody asks for."""
+class GrantRequest(NamedTuple):
+    """The limits and the terms of one lease request."""
 
     max_messages: int
     max_bytes: int
@@ -41,101 +45,101 @@ class Wish(NamedTuple):
     wanted: Filter | None = None
 
 
-class Granted:
-    """What somebody is given: records one behind another, and which try each of them is."""
+class Grant:
+    """The messages of one lease: their records, and the number of the try of each."""
 
-    __slots__ = ("counts", "is_looking", "leases", "pieces", "size", "trouble", "until")
+    __slots__ = ("counts", "error", "is_looking", "leases", "pieces", "size", "until")
 
     def __init__(self) -> None:
         self.pieces: list[memoryview] = []
         self.counts: list[int] = []
-        self.leases: list[tuple[Stock, Lease]] = []
+        self.leases: list[tuple[QueueAvailability, Lease]] = []
         self.size = 0
-        self.is_looking = False  # a filter has looked at some messages
+        self.is_looking = False  # a filter has read some messages
         self.until = perf_counter() + _LOOKING_SECONDS
-        self.trouble: LiteMQError | None = None  # of which somebody is to be told
+        self.error: LiteMQError | None = None  # to be reported to the group
 
     @property
-    def looked_far_enough(self) -> bool:
-        """Whether a filter has looked for so long that others should have their turn."""
+    def is_out_of_time(self) -> bool:
+        """Whether the filter has used up its time, so that other requests go first."""
         return self.is_looking and perf_counter() >= self.until
 
 
-class Giving:
-    """One wish while it is fulfilled."""
+class GrantBuilder:
+    """Builds the grant of one request."""
 
-    def __init__(self, store: Store, chunks: Chunks, topic: TopicFacts, wish: Wish, tick: Tick) -> None:
+    def __init__(self, store: Store, read_ahead: ReadAhead, topic: TopicFacts, request: GrantRequest, tick: TickRecord) -> None:
         self._store = store
-        self._chunks = chunks
+        self._read_ahead = read_ahead
         self._group = tick.group
         self._topic = topic
-        self._wish = wish
+        self._request = request
         self._tick = tick
-        self.granted = Granted()
+        self.grant = Grant()
 
-    def take(self, stock: Stock, most: int) -> int | None:
-        """Up to so many messages of a queue; returns how many, or nothing where no more are to be taken of any."""
-        wish, granted, key = self._wish, self.granted, stock.key
-        if granted.size >= wish.max_bytes or granted.trouble is not None or granted.looked_far_enough:
+    def take(self, queue: QueueAvailability, limit: int) -> int | None:
+        """Grant up to ``limit`` messages of ``queue``; return their number, or ``None`` if the grant is complete."""
+        request, grant, key = self._request, self.grant, queue.key
+        if grant.size >= request.max_bytes or grant.error is not None or grant.is_out_of_time:
             return None
-        least, following = self._store.state.least.get(key, 0), self._store.state.next.get(key, 0)
-        offset = stock.offset
-        if offset < least:  # retention was faster
-            self._tick.done(key, offset, least)
-            stock.skipped_to(least)
+        start_offset, end_offset = self._store.state.least.get(key, 0), self._store.state.next.get(key, 0)
+        offset = queue.offset
+        if offset < start_offset:  # retention was faster
+            self._tick.done(key, offset, start_offset)
+            queue.skipped_to(start_offset)
             hint = ". The topic's archive has older ones, which leases do not give out: read them in queue mode, or with a reader"
-            granted.trouble = OffsetExpiredError(
-                f"offsets {offset} … {least - 1} of queue {key.queue_id} are gone: retention took them before group {self._group!r}"
-                + (hint if self._store.state.earliest(key) < least else "")
+            grant.error = OffsetExpiredError(
+                f"offsets {offset} … {start_offset - 1} of queue {key.queue_id} are gone: retention took them before group {self._group!r}"
+                + (hint if self._store.state.earliest(key) < start_offset else "")
             )
             return None
-        before = len(granted.counts)
-        is_filtered = wish.wanted is not None and key.topic_id == self._topic.topic_id  # what is tried again was wanted before
-        for piece in stock.take(max(most, _ENTRIES) if is_filtered else most, following):
-            reached = self._give_piece(stock, piece, before + most, wish.wanted if is_filtered else None)
+        before = len(grant.counts)
+        is_filtered = request.wanted is not None and key.topic_id == self._topic.topic_id  # retries have passed the filter before
+        for piece in queue.take(max(limit, _ENTRIES) if is_filtered else limit, end_offset):
+            reached = self._give_piece(queue, piece, before + limit, request.wanted if is_filtered else None)
             if reached < piece.end:
-                stock.put_back(reached, piece.end)
+                queue.put_back(reached, piece.end)
                 break
-        return len(granted.counts) - before
+        return len(grant.counts) - before
 
-    def _give_piece(self, stock: Stock, piece: Piece, until: int, wanted: Filter | None) -> int:
-        """Give out what can be had of a piece, until so many messages were; returns how far that was."""
-        granted, key = self.granted, stock.key
+    def _give_piece(self, queue: QueueAvailability, piece: Piece, count_limit: int, wanted: Filter | None) -> int:
+        """Grant messages of ``piece`` until the grant has ``count_limit``; return the end of those that are decided."""
+        grant, key = self.grant, queue.key
         reached = piece.begin
-        while reached < piece.end and len(granted.counts) < until:
+        while reached < piece.end and len(grant.counts) < count_limit:
             if wanted is not None:
-                if granted.looked_far_enough:
+                if grant.is_out_of_time:
                     return reached
                 skipped = self._skip(key, reached, piece.end, wanted)
                 if skipped > reached:
                     reached = skipped
                     continue
-            room = max(0, self._wish.max_bytes - granted.size)
-            most = min(piece.end - reached, until - len(granted.counts) if wanted is None else _RECORDS)
+            budget = max(0, self._request.max_bytes - grant.size)
+            limit = min(piece.end - reached, count_limit - len(grant.counts) if wanted is None else _RECORDS)
             try:
-                chunk = self._chunks.at((self._group, key), reached, most, room, self._topic.ttl_ms)
+                chunk = self._read_ahead.at((self._group, key), reached, limit, budget, self._topic.ttl_ms)
             except CorruptStoreError as error:
-                # What is damaged is never served: somebody is told, and the others go on behind it.
+                # A damaged record is never served: the group gets the error, and continues after it.
                 _LOG.error("offset %d of queue %d: %s", reached, key.queue_id, error)
                 self._tick.done(key, reached, reached + 1)
-                granted.trouble = error
+                grant.error = error
                 return reached + 1
             if chunk is None or chunk.end <= reached:
                 return reached
-            end = min(reached + most, chunk.end)
+            end = min(reached + limit, chunk.end)
             if wanted is None:
-                end = max(chunk.fitting(reached, end, room), reached if granted.counts else reached + 1)  # one at least
+                end = max(chunk.fitting(reached, end, budget), reached if grant.counts else reached + 1)  # one at least
                 runs = [(reached, end)]
             else:
-                runs, end = self._choose(chunk, key, (reached, end), wanted, until - len(granted.counts))
+                runs, end = self._choose(chunk, key, (reached, end), wanted, count_limit - len(grant.counts))
             if end == reached:
                 return reached
-            self._give(stock, chunk, runs, piece.tries)
+            self._give(queue, chunk, runs, piece.tries)
             reached = end
         return reached
 
     def _skip(self, key: QueueKey, begin: int, end: int, wanted: Filter) -> int:
-        """Pass over what the queue's entries alone say is not wanted: it is done. Returns where that ends."""
+        """Skip messages that the queue's entries alone exclude, as consumed; return their end."""
         if not wanted.narrows:
             return begin
         entries = self._store.read_entries_if_hot(key, begin, min(end - begin, _ENTRIES))
@@ -145,56 +149,56 @@ class Giving:
         skipped = int(marks.argmax()) if marks.any() else int(entries.size)
         if skipped:
             self._tick.done(key, begin, begin + skipped)
-            self.granted.is_looking = True
+            self.grant.is_looking = True
         return begin + skipped
 
-    def _choose(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter, most: int) -> tuple[list[Run], int]:
-        """The runs of up to so many messages that a filter lets through, and how far it came; what it does not want is done."""
+    def _choose(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter, limit: int) -> tuple[list[Run], int]:
+        """Return the runs of up to ``limit`` messages that the filter accepts, and their end. Rejected messages are done."""
         begin, end = run
         marks = wanted.candidates(chunk.columns.header[begin - chunk.first : end - chunk.first]).tolist()
-        room = self._wish.max_bytes - self.granted.size
+        budget = self._request.max_bytes - self.grant.size
         accepted: list[bool] = []
         found = 0
         for offset, mark in enumerate(marks, begin):
             record = chunk.view(offset, offset + 1)
             is_wanted = mark and wanted.accepts(RecordView(record))
             if is_wanted:
-                room -= len(record)
-                if found == most or (room < 0 and (found or self.granted.counts)):
+                budget -= len(record)
+                if found == limit or (budget < 0 and (found or self.grant.counts)):
                     break
                 found += 1
             accepted.append(is_wanted)
-        self.granted.is_looking = True
+        self.grant.is_looking = True
         runs = _runs_of(accepted, begin)
         reached = begin + len(accepted)
         for done_from, done_to in RunSet(runs).without(begin, reached):
             self._tick.done(key, done_from, done_to)
         return runs, reached
 
-    def _give(self, stock: Stock, chunk: Chunk, runs: list[Run], tries: int) -> None:
-        wish, granted = self._wish, self.granted
+    def _give(self, queue: QueueAvailability, chunk: Chunk, runs: list[Run], tries: int) -> None:
+        request, grant = self._request, self.grant
         if chunk.expire_at is not None:
-            runs = [alive for run in runs for alive in self._alive_of(chunk, stock.key, run, tries)]
-        if tries or stock.key.topic_id == self._topic.topic_id:
+            runs = [alive for run in runs for alive in self._alive_of(chunk, queue.key, run, tries)]
+        if tries or queue.key.topic_id == self._topic.topic_id:
             counted: list[tuple[Run, int]] = [(run, tries) for run in runs]
-        else:  # tried before it came to this queue
+        else:  # a retry queue: the records know their earlier tries
             counted = [each for run in runs for each in _by_count(run, chunk)]
         for (begin, end), count in counted:
-            if count > wish.max_retries:
-                self._dead_letter(chunk, stock.key, (begin, end), count, DeadReason.MAX_RETRY)
+            if count > request.max_retries:
+                self._dead_letter(chunk, queue.key, (begin, end), count, DeadReason.MAX_RETRY)
                 continue
-            lease = Lease(begin, end, wish.token, wish.deadline, count + 1)
-            self._tick.granted(stock.key, [lease])
-            stock.granted(end - begin)
+            lease = Lease(begin, end, request.token, request.deadline, count + 1)
+            self._tick.granted(queue.key, [lease])
+            queue.granted(end - begin)
             view = chunk.view(begin, end)
-            granted.pieces.append(view)
-            granted.size += len(view)
-            granted.counts += [count + 1] * (end - begin)
-            granted.leases.append((stock, lease))
+            grant.pieces.append(view)
+            grant.size += len(view)
+            grant.counts += [count + 1] * (end - begin)
+            grant.leases.append((queue, lease))
 
     def _alive_of(self, chunk: Chunk, key: QueueKey, run: Run, tries: int) -> list[Run]:
-        """The runs of messages that are not too old; the others are buried."""
-        expired = chunk.is_expired(*run, self._wish.now)
+        """Return the runs of messages that have not expired; the others become dead letters."""
+        expired = chunk.is_expired(*run, self._request.now)
         if expired is None:
             return [run]
         for dead in _runs_of(expired.tolist(), run[0]):
@@ -208,7 +212,7 @@ class Giving:
 
 
 def _runs_of(chosen: list[bool], first: int) -> list[Run]:
-    """The runs of offsets, from ``first`` on, that are chosen."""
+    """Return the runs of offsets, from ``first`` on, that are chosen."""
     runs: list[Run] = []
     at = first
     for is_chosen, group in groupby(chosen):
@@ -220,7 +224,7 @@ def _runs_of(chosen: list[bool], first: int) -> list[Run]:
 
 
 def _by_count(run: Run, chunk: Chunk) -> Iterator[tuple[Run, int]]:
-    """A run in parts that were tried equally often before they came to this queue."""
+    """Yield the parts of a run that have the same number of earlier tries."""
     at = run[0]
     for count, group in groupby(chunk.consume_counts[run[0] - chunk.first : run[1] - chunk.first]):
         end = at + len(list(group))

@@ -1,10 +1,11 @@
-"""Whose turn it is among the queues of a topic that a group takes messages of. No I/O, no clock.
+"""Queue rotation: the order in which a group takes messages from the queues of a topic. No I/O, no clock.
 
-Where a topic has priorities, each queue is eight, one for each class of 32 priorities: ``queue × 8 + priority // 32``. Class 7 has the
-priorities 224 … 255, which come first.
+If a topic has priorities, each queue is eight, one for each class of 32 priorities: ``queue × 8 + priority // 32``.
+Class 7 has the priorities 224 … 255, which come first.
 
-*Strict*: everything of a higher class before anything of a lower one; but of a class that has waited while ``PATIENCE`` messages of others went
-by, some are taken first. *Weighted*: class c gets c + 1 messages where class 0 gets one, as long as each has some.
+*Strict*: all messages of a higher class before those of a lower one. A class that has waited for ``PATIENCE``
+messages of others gets a share first. *Weighted*: class c gets c + 1 messages for each one of class 0, as long as
+each class has some.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import Final
 
 from litemq.types import PRIORITY_CLASSES
 
-__all__ = ["PATIENCE", "QueueTurns", "Take"]
+__all__ = ["PATIENCE", "QueueRotation", "Take"]
 
 PATIENCE: Final = 1000
-_ONE_IN: Final = 16  # of what is asked for, this part goes to a class that has waited for too long
+_ONE_IN: Final = 16  # the share of a class that has waited for too long
 _WEIGHTS: Final = tuple(number + 1 for number in range(PRIORITY_CLASSES))
 _STEP: Final = 840  # divisible by each weight
 
-# Takes up to so many messages of a queue and says how many there were; ``None``: no more of any queue, for another reason.
+# Takes up to a number of messages of a queue and returns their number; ``None`` ends the rotation.
 Take = Callable[[int, int], int | None]
 
 
-class QueueTurns:
-    """The order in which one group takes from the queues of one topic."""
+class QueueRotation:
+    """The rotation of one group and topic."""
 
     __slots__ = ("_classes", "_first", "_passed", "_queues", "_served", "_weighted")
 
@@ -38,13 +39,13 @@ class QueueTurns:
         self._passed = [0] * self._classes  # messages of others since this class gave some, or had none
         self._served = [0] * self._classes  # weighted: what each class has given, divided by its weight
 
-    def take(self, most: int, take: Take) -> int:
-        """Call ``take`` for one queue after another until there are ``most`` messages, or no more; returns how many there are."""
+    def take(self, limit: int, take: Take) -> int:
+        """Call ``take`` for one queue after another until there are ``limit`` messages, or no more; return their number."""
         first, self._first = self._first, (self._first + 1) % max(1, self._queues)
         taken = [0] * self._classes
         empty = [False] * self._classes
-        left = most
-        for number, share in self._shares(most):
+        left = limit
+        for number, share in self._shares(limit):
             if not left:
                 break
             if empty[number]:
@@ -54,7 +55,7 @@ class QueueTurns:
                 got = take((first + queue) % self._queues * self._classes + number, wanted)
                 if got is None:
                     self._count(taken, empty)
-                    return most - left
+                    return limit - left
                 taken[number] += got
                 left -= got
                 wanted -= got
@@ -63,20 +64,20 @@ class QueueTurns:
             else:
                 empty[number] = True
         self._count(taken, empty)
-        return most - left
+        return limit - left
 
-    def _shares(self, most: int) -> Iterator[tuple[int, int]]:
-        """Which class next, and how many of it at most."""
+    def _shares(self, limit: int) -> Iterator[tuple[int, int]]:
+        """Yield the next class, and the number of messages that it may give."""
         if self._weighted:
             total = sum(_WEIGHTS)
             for number in sorted(range(self._classes), key=lambda number: (self._served[number], -number)):
-                yield number, -(-most * _WEIGHTS[number] // total)  # rounded up: who comes last and gets less is the first next time
+                yield number, -(-limit * _WEIGHTS[number] // total)  # rounded up: who comes last and gets less is the first next time
         else:
             for number, passed in enumerate(self._passed):
                 if passed >= PATIENCE:
-                    yield number, max(1, most // _ONE_IN)
+                    yield number, max(1, limit // _ONE_IN)
         for number in reversed(range(self._classes)):
-            yield number, most
+            yield number, limit
 
     def _count(self, taken: list[int], empty: list[bool]) -> None:
         total = sum(taken)

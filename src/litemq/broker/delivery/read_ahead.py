@@ -1,6 +1,7 @@
-"""Records of a queue that were read for a group, a little ahead of what it asks for: few reads, however few messages are asked for at a time.
+"""Read-ahead: records of a queue that the broker reads for a group before the group asks for them.
 
-What is in memory is read at once; what is not is read by the store's own threads, and whoever asked is told when it is there.
+Records in memory are read at once. Others are read by the store's threads, and the reader is called when they are
+there. So there are few reads even if each request takes few messages.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from litemq.format.limits import STORED_LIMITS
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["Chunk", "ChunkReader", "Chunks"]
+__all__ = ["Chunk", "ChunkReader", "ReadAhead", "ReadKey"]
 
 _AHEAD: Final = 256  # messages
 _AHEAD_BYTES: Final = 256 << 10
 _KEPT_BYTES: Final = 64 << 20  # of all groups and queues together
 
-Place = tuple[str, QueueKey]
+ReadKey = tuple[str, QueueKey]  # a group and a queue that it reads
 
 
 class Chunk:
-    """Consecutive records of a queue, and what decides about them."""
+    """Consecutive records of a queue, with the fields that decide about their delivery."""
 
     __slots__ = ("_bounds", "columns", "consume_counts", "end", "expire_at", "first", "records")
 
@@ -49,16 +50,16 @@ class Chunk:
         self.expire_at: npt.NDArray[np.int64] | None = expire_at if expire_at.any() else None
 
     def view(self, begin: int, end: int) -> memoryview:
-        """The bytes of some records."""
+        """Return the bytes of the records ``begin`` … ``end`` − 1."""
         return self.records[self._bounds[begin - self.first] : self._bounds[end - self.first]]
 
     def fitting(self, begin: int, end: int, max_bytes: int) -> int:
-        """How far one can go from ``begin`` on within so many bytes; ``begin`` itself, if not even one fits."""
+        """Return the end of the records from ``begin`` on that fit into ``max_bytes``; ``begin`` if none fits."""
         bounds = self._bounds
         return min(end, self.first + bisect_right(bounds, bounds[begin - self.first] + max_bytes) - 1)
 
     def is_expired(self, begin: int, end: int, now: int) -> npt.NDArray[np.bool_] | None:
-        """Which of some records are too old to be given to anybody; nothing, if none is."""
+        """Return which of the records have expired; ``None`` if none has."""
         if self.expire_at is None:
             return None
         times = self.expire_at[begin - self.first : end - self.first]
@@ -67,72 +68,75 @@ class Chunk:
 
 
 class ChunkReader(Protocol):
-    """The reader of chunks. ``Chunks`` calls it when a chunk that was not in memory has been read."""
+    """The reader of chunks. ``ReadAhead`` calls it when a chunk that was not in memory has been read."""
 
-    def on_read(self, place: Place) -> None:
-        """The chunk at ``place`` can be had now."""
+    def on_read(self, source: ReadKey) -> None:
+        """The next chunk of ``source`` has been read."""
         ...
 
 
-class Chunks:
-    """One for each group and queue that is read, while there is room."""
+class ReadAhead:
+    """The last chunk of each group and queue. The oldest are dropped when they exceed ``_KEPT_BYTES``."""
 
     def __init__(self, store: Store, reader: ChunkReader) -> None:
         self._store = store
         self._reader = reader
-        self._kept: OrderedDict[Place, Chunk] = OrderedDict()
+        self._kept: OrderedDict[ReadKey, Chunk] = OrderedDict()
         self._kept_bytes = 0
-        self._failed: dict[Place, LiteMQError] = {}
-        self._reading: dict[Place, asyncio.Task[None]] = {}
+        self._failed: dict[ReadKey, LiteMQError] = {}
+        self._reading: dict[ReadKey, asyncio.Task[None]] = {}
 
-    def is_reading(self, place: Place) -> bool:
-        """Whether something is on its way."""
-        return place in self._reading
+    def is_reading(self, source: ReadKey) -> bool:
+        """Return whether a read is under way."""
+        return source in self._reading
 
-    def at(self, place: Place, first: int, most: int, max_bytes: int, ttl_ms: int) -> Chunk | None:
-        """A chunk that has offset ``first``, and some of those behind it, or ends there; ``None``: not yet. Raises what reading raised."""
-        kept = self._kept.get(place)
+    def at(self, source: ReadKey, first: int, limit: int, max_bytes: int, ttl_ms: int) -> Chunk | None:
+        """Return a chunk that contains offset ``first``, or ends there if there are no records.
+
+        Return ``None`` while the chunk is read. If a read has failed, raise its error.
+        """
+        kept = self._kept.get(source)
         if kept is not None and kept.first <= first < kept.end:
             return kept
-        if place in self._reading:
+        if source in self._reading:
             return None
-        failure = self._failed.pop(place, None)
+        failure = self._failed.pop(source, None)
         if failure is not None:
             raise failure
-        most, max_bytes = max(most, _AHEAD), max(max_bytes, _AHEAD_BYTES) if most < _AHEAD else max_bytes
-        records = self._store.read_if_hot(place[1], first, most, max_bytes)
+        limit, max_bytes = max(limit, _AHEAD), max(max_bytes, _AHEAD_BYTES) if limit < _AHEAD else max_bytes
+        records = self._store.read_if_hot(source[1], first, limit, max_bytes)
         if records is None:
-            reading = self._read(place, first, most, max_bytes, ttl_ms)
-            self._reading[place] = asyncio.get_running_loop().create_task(reading)
+            reading = self._read(source, first, limit, max_bytes, ttl_ms)
+            self._reading[source] = asyncio.get_running_loop().create_task(reading)
             return None
-        return self._keep(place, Chunk(first, records, ttl_ms))
+        return self._keep(source, Chunk(first, records, ttl_ms))
 
-    async def _read(self, place: Place, first: int, most: int, max_bytes: int, ttl_ms: int) -> None:
+    async def _read(self, source: ReadKey, first: int, limit: int, max_bytes: int, ttl_ms: int) -> None:
         try:
-            records = await self._store.pull(place[1], first, most, max_bytes)
-            self._keep(place, Chunk(first, records, ttl_ms))
+            records = await self._store.pull(source[1], first, limit, max_bytes)
+            self._keep(source, Chunk(first, records, ttl_ms))
         except LiteMQError as error:
-            self._failed[place] = error
+            self._failed[source] = error
         finally:
-            del self._reading[place]
-        self._reader.on_read(place)
+            del self._reading[source]
+        self._reader.on_read(source)
 
-    def _keep(self, place: Place, chunk: Chunk) -> Chunk:
-        self.forget(place)
+    def _keep(self, source: ReadKey, chunk: Chunk) -> Chunk:
+        self.forget(source)
         if chunk.end > chunk.first:
-            self._kept[place] = chunk
+            self._kept[source] = chunk
             self._kept_bytes += len(chunk.records)
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
             self.forget(next(iter(self._kept)))
         return chunk
 
-    def forget(self, place: Place) -> None:
-        """It is not needed any more."""
-        kept = self._kept.pop(place, None)
+    def forget(self, source: ReadKey) -> None:
+        """Drop the chunk of ``source``."""
+        kept = self._kept.pop(source, None)
         if kept is not None:
             self._kept_bytes -= len(kept.records)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Cancel all reads."""
         for task in self._reading.values():
             task.cancel()

@@ -1,10 +1,10 @@
-"""Requests about leases: LEASE, SETTLE and EXTEND."""
+"""The requests of lease mode: LEASE, SETTLE and EXTEND."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from litemq.broker.delivery.lessor import Leasing
+from litemq.broker.delivery.lessor import Lessor
 from litemq.broker.delivery.settling import Extension, Settled
 from litemq.broker.groups.coordinator import Groups
 from litemq.broker.groups.recent_consumers import ANY_QUEUE, Visitors
@@ -22,15 +22,15 @@ _KNOWN_HEADERS: Final = 1_000
 
 
 class LeaseRequests:
-    """What they lead to."""
+    """Passes them on to the lessor."""
 
-    def __init__(self, context: BrokerContext, leasing: Leasing, groups: Groups, visitors: Visitors) -> None:
+    def __init__(self, context: BrokerContext, lessor: Lessor, groups: Groups, visitors: Visitors) -> None:
         self._visitors = visitors
-        self._leasing = leasing
+        self._lessor = lessor
         self._groups = groups
         self._limits = context.limits
         self._topics = context.topics
-        self._parsed: dict[bytes, LeaseRequest] = {}  # whoever asks again and again says the same
+        self._parsed: dict[bytes, LeaseRequest] = {}  # headers of lease requests repeat
         self.handlers = (
             Handler(Opcode.LEASE, Permission.TOPIC_SUB, self._lease),
             Handler(Opcode.SETTLE, Permission.TOPIC_SUB, self._settle),
@@ -45,7 +45,7 @@ class LeaseRequests:
             request = self._parsed[frame[3]] = parse(LeaseRequest, frame[3])
         topic = self._topics.find(request.topic)
         self._visitors.came(request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql)
-        self._leasing.lease(caller, frame, request, topic)
+        self._lessor.lease(caller, frame, request, topic)
 
     def _settle(self, caller: Caller, frame: Frame) -> None:
         request = parse(SettleRequest, frame[3])
@@ -54,11 +54,11 @@ class LeaseRequests:
         for queue_id, is_retry in settled.assigned:
             key = self._groups.key_of(request.group, topic, queue_id, is_retry=is_retry)
             self._groups.check_owner(caller, request.group, topic.topic_id, key)
-        self._leasing.settle(settled, topic)
+        self._lessor.settle(settled, topic)
 
     def _extend(self, caller: Caller, frame: Frame) -> None:
         request = parse(ExtendRequest, frame[3])
         limits = self._limits
         if not limits.min_lease_ms <= request.lease_ms <= limits.max_lease_ms:
             raise InvalidArgumentError(f"lease_ms={request.lease_ms}: choose {limits.min_lease_ms} … {limits.max_lease_ms}")
-        self._leasing.settle(Extension(caller, frame, request), self._topics.find(request.topic))
+        self._lessor.settle(Extension(caller, frame, request), self._topics.find(request.topic))

@@ -1,4 +1,7 @@
-"""Tries that are due: the message is placed in the group's retry queue, and the hold on it ends with that record."""
+"""The retry scheduler: when a retry is due, the message is appended to the group's retry queue.
+
+The same record ends the wait.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from litemq.storage.state.delivery.tries import WaitingTry
 from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
-__all__ = ["Retries"]
+__all__ = ["RetryScheduler"]
 
 _TOGETHER_BYTES: Final = 4 << 20  # of one append
 _AGAIN_MS: Final = 1000  # after a failure
@@ -23,8 +26,8 @@ Key = tuple[int, str]  # the predecessor and the group
 Due = tuple[int, str, WaitingTry, bytes]
 
 
-class Retries:
-    """Waits for everything that groups try again later; on the event loop that is running when it is made."""
+class RetryScheduler:
+    """The waiting retries of all groups, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
@@ -36,7 +39,7 @@ class Retries:
             self.wait(predecessor, group, waiting.due)
 
     def wait(self, predecessor: int, group: str, due: int) -> None:
-        """A try failed, and the record says when the next one is due."""
+        """Schedule a retry for ``due``: its try has failed, and the log has it."""
         self._alarms.at(due, self._due, (predecessor, group))
 
     def _due(self, keys: list[Key]) -> None:
@@ -51,7 +54,7 @@ class Retries:
             task.add_done_callback(self._reading.discard)
 
     async def _place_cold(self, keys: list[Key]) -> None:
-        """Those that are not in memory: they are read off the event loop, some at a time."""
+        """Read records that are not in memory in a thread, and append them in batches."""
         together: list[Due] = []
         for key in keys:
             due = await asyncio.to_thread(self._read, key)
@@ -63,7 +66,7 @@ class Retries:
         self._place(together)
 
     def _read(self, key: Key) -> Due | None:
-        """A try that still waits, with its record."""
+        """Return a retry that still waits, with its record."""
         tries = self._store.state.delivery.tries
         predecessor, group = tries.moved_to(key[0]), key[1]
         waiting = tries.get(predecessor, group)
@@ -79,7 +82,7 @@ class Retries:
         tries = self._store.state.delivery.tries
         now = self._clock.wall_ms()
         placed: list[Placed] = []
-        told: set[tuple[str, QueueKey]] = set()
+        retried: set[tuple[str, QueueKey]] = set()
         for predecessor, group, waiting, record in due:
             if tries.get(predecessor, group) != waiting:
                 continue  # it ended while it was read
@@ -87,7 +90,7 @@ class Retries:
                 self.wait(predecessor, group, waiting.due)
                 continue
             placed.append(Placed(record, waiting.retry_topic_id, waiting.topic_id, RecordKind.RETRY, predecessor, waiting.tries))
-            told.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
+            retried.add((group, QueueKey(waiting.retry_topic_id, waiting.topic_id)))
         if not placed:
             return
         try:
@@ -97,10 +100,10 @@ class Retries:
             for predecessor, group, _, _ in due:
                 self.wait(predecessor, group, now + _AGAIN_MS)
             return
-        for group, key in told:
+        for group, key in retried:
             self._events.on_retry_placed(group, key, end)
 
     def close(self) -> None:
-        """Those that are due later are known to the log."""
+        """Stop reading. The log has all retries that still wait."""
         for task in self._reading:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What becomes of messages that somebody was given: done, given back, tried again later, buried, or kept for longer."""
+"""Settlements: leased messages are acknowledged, returned, retried later, given up as dead letters, or kept for longer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from litemq.broker.dead_letters.writing import DeadDelivery, log_offset_of
-from litemq.broker.delivery.availability import Stock
-from litemq.broker.delivery.tick_record import Tick
-from litemq.broker.delivery.topic_availability import TopicStock
+from litemq.broker.delivery.availability import QueueAvailability
+from litemq.broker.delivery.tick_record import TickRecord
+from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import InvalidArgumentError, LeaseLostError, LiteMQError, OffsetOutOfRangeError
 from litemq.format.offset_runs import Run, unpack_runs
@@ -30,7 +30,7 @@ _TAKEN: Final = ". What retention took, or only an archive has, cannot be kept f
 _NOTHING_THERE: Final = OffsetOutOfRangeError("there is no message at this offset, or it is not safe yet")
 
 Record = bytes | memoryview
-Watched = list[tuple[Stock, Lease]]
+Watched = list[tuple[QueueAvailability, Lease]]
 
 
 class Settlement:
@@ -40,16 +40,16 @@ class Settlement:
         self.caller = caller
         self.frame = frame
         self.group = group
-        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or why they cannot be had
+        self.records: dict[tuple[QueueKey, int], Record | LiteMQError] = {}  # that are needed, or the error of reading them
         self._unsettled: list[Unsettled] = []
         self._runs: list[tuple[Leased, QueueKey, list[Run]]] = []
 
-    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        """The records that must be at hand when it is decided. Raises where the request makes no sense."""
+    def needed(self, topic: TopicAvailability) -> list[tuple[QueueKey, int]]:
+        """Return the records that ``decide`` needs. Raise if the request is invalid."""
         raise NotImplementedError
 
     def read_hot(self, store: Store, needed: list[tuple[QueueKey, int]]) -> list[tuple[QueueKey, int]]:
-        """Get hold of the records that are in memory; returns the others."""
+        """Read the needed records that are in memory; return the others."""
         cold = []
         for key, offset in needed:
             try:
@@ -64,39 +64,39 @@ class Settlement:
         return cold
 
     async def read_cold(self, store: Store, needed: list[tuple[QueueKey, int]]) -> None:
-        """Get hold of records from the disk."""
+        """Read needed records from the disk."""
         for key, offset in needed:
             try:
                 self.records[key, offset] = await store.pull(key, offset, 1) or _NOTHING_THERE
             except LiteMQError as error:
                 self.records[key, offset] = error
 
-    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
-        """Do it; returns leases that end at another time now."""
+    def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
+        """Apply the request to the leases and the tick's record; return the leases that expire at another time now."""
         raise NotImplementedError
 
     def answer(self, store: Store) -> None:
-        """Tell whoever asked, once that is safe."""
+        """Answer the request when its effect is durable."""
         raise NotImplementedError
 
-    def _unpack(self, stock: TopicStock, leases: Iterable[Leased]) -> None:
-        """Read what the request says about leases, whole or not at all."""
-        self._runs = [(leased, stock.key_of(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets)) for leased in leases]
+    def _unpack(self, topic: TopicAvailability, leases: Iterable[Leased]) -> None:
+        """Read the offsets of ``leases``, all or none."""
+        self._runs = [(leased, topic.key_of(leased.queue_id, is_retry=leased.is_retry), unpack_runs(leased.offsets)) for leased in leases]
         count = sum(end - begin for _, _, runs in self._runs for begin, end in runs)
         if count > MOST_OFFSETS:
             raise InvalidArgumentError(f"{count} offsets in one request: at most {MOST_OFFSETS}")
 
-    def _leased(self, stock: TopicStock) -> Iterator[tuple[Leased, Stock, Run]]:
+    def _leased(self, topic: TopicAvailability) -> Iterator[tuple[Leased, QueueAvailability, Run]]:
         for leased, key, runs in self._runs:
-            of_queue = stock.stock(key)
+            queue = topic.queue(key)
             for run in runs:
-                yield leased, of_queue, run
+                yield leased, queue, run
 
     def _lose(self, leased: Leased | FailedTry, runs: list[Run]) -> None:
         for begin, end in runs:
-            self._unsettled += [self._told(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)]
+            self._unsettled += [self._to_wire(leased, offset, LeaseLostError.code, _LOST) for offset in range(begin, end)]
 
-    def _told(self, leased: Leased | FailedTry, offset: int, code: int, message: str) -> Unsettled:
+    def _to_wire(self, leased: Leased | FailedTry, offset: int, code: int, message: str) -> Unsettled:
         return Unsettled(queue_id=leased.queue_id, is_retry=leased.is_retry, offset=offset, code=code, message=message)
 
     def _answered(self) -> bytes:
@@ -104,7 +104,7 @@ class Settlement:
 
 
 class Settled(Settlement):
-    """SETTLE: messages are done, or a try of theirs failed."""
+    """SETTLE: messages are acknowledged, or a try has failed."""
 
     def __init__(self, caller: Caller, frame: Frame, request: SettleRequest) -> None:
         super().__init__(caller, frame, request.group)
@@ -112,58 +112,58 @@ class Settled(Settlement):
 
     @property
     def assigned(self) -> set[tuple[int, bool]]:
-        """The queues, and whether they are the group's retry queue, that whoever asks must have assigned: no lease is named."""
+        """The queues that the caller must own because it names no lease, and whether each is the retry queue."""
         acked = {(leased.queue_id, leased.is_retry) for leased in self._request.acked if not leased.token}
         return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
 
-    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        self._unpack(stock, self._request.acked)
+    def needed(self, topic: TopicAvailability) -> list[tuple[QueueKey, int]]:
+        self._unpack(topic, self._request.acked)
         if len(self._request.failed) > _MOST_FAILED:
             raise InvalidArgumentError(f"{len(self._request.failed)} failed tries in one request: at most {_MOST_FAILED}")
         for failed in self._request.failed:
             if not 0 <= failed.delay_ms <= MOST_DELAY_MS:
                 raise InvalidArgumentError(f"delay_ms={failed.delay_ms}: choose 0 … {MOST_DELAY_MS}")
-        return [(stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
+        return [(topic.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset) for failed in self._request.failed]
 
-    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
-        for leased, of_queue, (begin, end) in self._leased(stock):
+    def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
+        for leased, queue, (begin, end) in self._leased(topic):
             if not leased.token:
-                continue  # the offset that is committed says so
-            mine, lost = of_queue.settle(begin, end, leased.token)
+                continue  # the committed offset covers it
+            mine, lost = queue.settle(begin, end, leased.token)
             for lease in mine:
-                tick.done(of_queue.key, lease.begin, lease.end)
-                stock.settled(leased.token, of_queue.key, lease.begin, lease.end)
+                tick.done(queue.key, lease.begin, lease.end)
+                topic.settled(leased.token, queue.key, lease.begin, lease.end)
             if lost:
-                self._lose(leased, stock.not_settled(leased.token, of_queue.key, lost))
+                self._lose(leased, topic.not_settled(leased.token, queue.key, lost))
         for failed in self._request.failed:
-            self._fail(stock, failed, tick, now)
+            self._fail(topic, failed, tick, now)
         return []
 
-    def _fail(self, stock: TopicStock, failed: FailedTry, tick: Tick, now: int) -> None:
-        key, offset = stock.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
+    def _fail(self, topic: TopicAvailability, failed: FailedTry, tick: TickRecord, now: int) -> None:
+        key, offset = topic.key_of(failed.queue_id, is_retry=failed.is_retry), failed.offset
         record = self.records[key, offset]
         if isinstance(record, LiteMQError):
             hint = _TAKEN if isinstance(record, OffsetOutOfRangeError) else ""
-            self._unsettled.append(self._told(failed, offset, record.code, str(record) + hint))
+            self._unsettled.append(self._to_wire(failed, offset, record.code, str(record) + hint))
             return
-        of_queue = stock.stock(key)
+        queue = topic.queue(key)
         if failed.token:
-            mine, lost = of_queue.settle(offset, offset + 1, failed.token)
+            mine, lost = queue.settle(offset, offset + 1, failed.token)
             if lost:
-                self._lose(failed, stock.not_settled(failed.token, key, lost, failed=True))
+                self._lose(failed, topic.not_settled(failed.token, key, lost, failed=True))
                 return
-            stock.settled(failed.token, key, offset, offset + 1, failed=True)
+            topic.settled(failed.token, key, offset, offset + 1, failed=True)
             count = mine[0].tries
-        elif of_queue.is_done(offset):
-            return  # said twice, since the answer was lost
+        elif queue.is_done(offset):
+            return  # repeated, because the answer was lost
         else:
-            of_queue.settle_unleased(offset)
+            queue.settle_unleased(offset)
             count = max(1, failed.count)
         if failed.is_final or (count > failed.max_retries and not failed.is_untried):
             tick.dead.append(
                 DeadDelivery(
                     record,
-                    stock.topic_id,
+                    topic.topic_id,
                     key,
                     offset,
                     self.group,
@@ -177,12 +177,12 @@ class Settled(Settlement):
             )
         elif failed.token and not failed.delay_ms:
             if failed.is_untried:
-                given_back = Lease(offset, offset + 1, 0, 0, count - 1)
-                tick.granted(key, [given_back])  # to nobody: as if it had not been given out
-                of_queue.give_back(given_back)
+                returned = Lease(offset, offset + 1, 0, 0, count - 1)
+                tick.granted(key, [returned])  # without a holder and a try
+                queue.give_back(returned)
             else:
                 tick.released(key, offset, offset + 1)
-                of_queue.put_back(offset, offset + 1)
+                queue.put_back(offset, offset + 1)
         else:
             tick.failed(
                 TryFailed(
@@ -190,10 +190,10 @@ class Settled(Settlement):
                     queue_id=key.queue_id,
                     queue_offset=offset,
                     predecessor=log_offset_of(record),
-                    due=now + failed.delay_ms + bool(failed.delay_ms),  # no lease ends early, and no wait
+                    due=now + failed.delay_ms + bool(failed.delay_ms),  # no wait ends early
                     count=count,
-                    tried_topic_id=stock.topic_id,
-                    retry_topic_id=stock.retry_topic().topic_id,
+                    tried_topic_id=topic.topic_id,
+                    retry_topic_id=topic.retry_topic().topic_id,
                 )
             )
 
@@ -208,23 +208,23 @@ class Settled(Settlement):
 
 
 class Extension(Settlement):
-    """EXTEND: messages are kept for longer. If the record is lost, so is the extension, which only allows a repeat: it is told at once."""
+    """EXTEND: leases last longer. It is answered at once, because losing an extension only allows a repeat."""
 
     def __init__(self, caller: Caller, frame: Frame, request: ExtendRequest) -> None:
         super().__init__(caller, frame, request.group)
         self._request = request
 
-    def needed(self, stock: TopicStock) -> list[tuple[QueueKey, int]]:
-        self._unpack(stock, self._request.leases)
+    def needed(self, topic: TopicAvailability) -> list[tuple[QueueKey, int]]:
+        self._unpack(topic, self._request.leases)
         return []
 
-    def decide(self, stock: TopicStock, tick: Tick, now: int) -> Watched:
+    def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
         watched: Watched = []
         lease_ms = self._request.lease_ms
-        for leased, of_queue, (begin, end) in self._leased(stock):
-            extended = of_queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
-            tick.granted(of_queue.key, extended.logged)
-            watched += [(of_queue, lease) for lease in extended.kept]
+        for leased, queue, (begin, end) in self._leased(topic):
+            extended = queue.extend(begin, end, leased.token, now + lease_ms + 1, lease_ms)
+            tick.granted(queue.key, extended.logged)
+            watched += [(queue, lease) for lease in extended.kept]
             self._lose(leased, extended.lost)
         return watched
 

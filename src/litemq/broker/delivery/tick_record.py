@@ -1,4 +1,4 @@
-"""What happens to a group's leases in one turn of the event loop, until it is one record."""
+"""The record of one tick: all that happens to a group's leases in it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from litemq.proto.control_pb2 import Control, Grant, LeaseTick, QueueLeases, Try
 from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease
 
-__all__ = ["Tick"]
+__all__ = ["TickRecord"]
 
 
-class _OfQueue:
+class _QueueTick:
     __slots__ = ("done", "grants", "released")
 
     def __init__(self) -> None:
@@ -20,46 +20,46 @@ class _OfQueue:
         self.grants: dict[tuple[int, int, int], list[Run]] = {}  # by token, deadline and count
 
 
-class Tick:
-    """Filled while requests are decided; empty if nothing came of them."""
+class TickRecord:
+    """Filled while the requests of a tick are decided; false if it is empty."""
 
     def __init__(self, group: str) -> None:
         self.group = group
-        self._queues: dict[QueueKey, _OfQueue] = {}
+        self._queues: dict[QueueKey, _QueueTick] = {}
         self.failures: list[TryFailed] = []
-        self.dead: list[DeadDelivery] = []  # records of their own, appended after this one
+        self.dead: list[DeadDelivery] = []  # appended after this record, as dead letters
 
     def __bool__(self) -> bool:
         return bool(self._queues or self.failures)
 
-    def _of(self, key: QueueKey) -> _OfQueue:
+    def _queue(self, key: QueueKey) -> _QueueTick:
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = _OfQueue()
+            queue = self._queues[key] = _QueueTick()
         return queue
 
     def done(self, key: QueueKey, begin: int, end: int) -> None:
-        """Messages are done with."""
-        self._of(key).done.add(begin, end)
+        """Messages are done."""
+        self._queue(key).done.add(begin, end)
 
     def released(self, key: QueueKey, begin: int, end: int) -> None:
-        """Messages were given back."""
-        self._of(key).released.add(begin, end)
+        """Messages were returned."""
+        self._queue(key).released.add(begin, end)
 
     def granted(self, key: QueueKey, leases: list[Lease]) -> None:
-        """Messages were given out, may be kept for longer, or were given back by whoever did not try them."""
+        """Messages were leased, their leases were extended, or they were returned without a try."""
         if not leases:
             return
-        grants = self._of(key).grants
+        grants = self._queue(key).grants
         for begin, end, token, deadline, count in leases:
             grants.setdefault((token, deadline, count), []).append((begin, end))
 
     def failed(self, failed: TryFailed) -> None:
-        """A try failed, and the next is due later."""
+        """A try has failed, and the next one is due later."""
         self.failures.append(failed)
 
     def control(self) -> Control:
-        """The record that says it all."""
+        """Return the control record."""
         queues = [
             QueueLeases(
                 topic_id=key.topic_id,

@@ -1,4 +1,4 @@
-"""What a group may be given of a topic: messages of all its queues, and of the queue in which the group tries them again."""
+"""The availability of a topic for a group: the messages of its queues and of the group's retry queue."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
-from litemq.broker.delivery.availability import Stock
-from litemq.broker.delivery.granting import Giving, Granted, Wish
-from litemq.broker.delivery.queue_rotation import QueueTurns
-from litemq.broker.delivery.read_ahead import Chunks
-from litemq.broker.delivery.tick_record import Tick
+from litemq.broker.delivery.availability import QueueAvailability
+from litemq.broker.delivery.granting import Grant, GrantBuilder, GrantRequest
+from litemq.broker.delivery.queue_rotation import QueueRotation
+from litemq.broker.delivery.read_ahead import ReadAhead
+from litemq.broker.delivery.tick_record import TickRecord
 from litemq.broker.runtime.topic_directory import check_queue
 from litemq.format.offset_runs import Run, RunSet
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.storage.state.delivery.leases import Lease
 from litemq.storage.store import Store
 
-__all__ = ["TopicStock"]
+__all__ = ["TopicAvailability"]
 
-_REMEMBERED: Final = 10_000  # leases of a group and topic that were settled lately
+_REMEMBERED: Final = 10_000  # recently settled leases of a group and topic
 
 
-class TopicStock:
+class TopicAvailability:
     """All queues of a topic, for one group."""
 
-    def __init__(self, store: Store, chunks: Chunks, group: str, topic: TopicFacts) -> None:
+    def __init__(self, store: Store, read_ahead: ReadAhead, group: str, topic: TopicFacts) -> None:
         self._store = store
-        self._chunks = chunks
+        self._read_ahead = read_ahead
         self.group = group
         self.topic_id = topic.topic_id
-        self._stocks: dict[QueueKey, Stock] = {}
+        self._queues: dict[QueueKey, QueueAvailability] = {}
         self._settled: OrderedDict[tuple[int, QueueKey, bool], list[Run]] = OrderedDict()  # by token
         self._facts: TopicFacts | None = None
-        self._turns = QueueTurns(0)
+        self._rotation = QueueRotation(0)
 
     @property
     def topic(self) -> TopicFacts:
@@ -41,92 +41,88 @@ class TopicStock:
 
     @property
     def in_flight(self) -> int:
-        """How many messages are leased."""
-        return sum(stock.in_flight for stock in self._stocks.values())
-
-    @property
-    def stocks(self) -> list[Stock]:
-        return list(self._stocks.values())
+        """The number of messages that are leased."""
+        return sum(queue.in_flight for queue in self._queues.values())
 
     @property
     def is_reading(self) -> bool:
-        """Whether something that was asked for is on its way from the disk."""
-        return any(self._chunks.is_reading((self.group, key)) for key in self._stocks)
+        """Whether a read from the disk is under way."""
+        return any(self._read_ahead.is_reading((self.group, key)) for key in self._queues)
 
-    def queues(self) -> list[QueueKey]:
-        """The queues that there are, the group's retry queue last."""
+    def queue_keys(self) -> list[QueueKey]:
+        """Return the topic's queues and the group's retry queue."""
         keys = [QueueKey(self.topic_id, queue_id) for queue_id in range(self.topic.queues)]
         retry = self._store.state.topic(retry_topic(self.group))
         return keys if retry is None else [*keys, QueueKey(retry.topic_id, self.topic_id)]
 
     def key_of(self, queue_id: int, *, is_retry: bool) -> QueueKey:
-        """The queue that a request means."""
+        """Return the queue that a request names, or raise if the topic has none."""
         if is_retry:
             return QueueKey(self.retry_topic().topic_id, self.topic_id)
         check_queue(self._store.state.topics[self.topic_id], queue_id)
         return QueueKey(self.topic_id, queue_id)
 
     def retry_topic(self) -> TopicFacts:
-        """Where the group tries messages again."""
+        """Return the group's retry topic; create it if there is none."""
         return self._store.system_topic(retry_topic(self.group))
 
-    def stock(self, key: QueueKey) -> Stock:
-        """The messages of one queue."""
-        stock = self._stocks.get(key)
-        if stock is None:
-            stock = self._stocks[key] = Stock(self.group, key, self._store.state.delivery.progress)
-        return stock
+    def queue(self, key: QueueKey) -> QueueAvailability:
+        """Return the availability of one queue."""
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = QueueAvailability(self.group, key, self._store.state.delivery.progress)
+        return queue
 
-    def refresh(self, now: int) -> Iterator[tuple[Stock, Lease]]:
-        """See what others changed; gives the leases that are to be watched."""
-        for key in self.queues():
-            stock = self.stock(key)
-            for lease in stock.refresh(now):
-                yield stock, lease
+    def refresh(self, now: int) -> Iterator[tuple[QueueAvailability, Lease]]:
+        """Follow changes of the log's view, and yield the leases to watch."""
+        for key in self.queue_keys():
+            queue = self.queue(key)
+            for lease in queue.refresh(now):
+                yield queue, lease
 
     def forget(self) -> None:
-        """Nothing of what was decided since the last record is true."""
-        self._stocks.clear()
+        """Discard all decisions since the last record."""
+        self._queues.clear()
 
     def recorded(self) -> None:
-        """Everything that was decided is in the log."""
-        for stock in self._stocks.values():
-            stock.recorded()
+        """The decisions of the tick are in the log."""
+        for queue in self._queues.values():
+            queue.recorded()
 
     def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
-        """Whoever had this token has settled some messages; it is remembered for a while, since the answer may be lost."""
+        """Remember that the holder of ``token`` has settled a run: it repeats the request if the answer is lost."""
         self._settled.setdefault((token, key, failed), []).append((begin, end))
         if len(self._settled) > _REMEMBERED:
             self._settled.popitem(last=False)
 
     def not_settled(self, token: int, key: QueueKey, runs: list[Run], *, failed: bool = False) -> list[Run]:
-        """Those of some messages that whoever had this token has not settled, or not in this way."""
+        """Return the parts of ``runs`` that the holder of ``token`` has not settled in the same way."""
         settled = self._settled.get((token, key, failed))
         return runs if settled is None else [left for run in runs for left in RunSet(settled).without(*run)]
 
     @property
     def has_unread(self) -> bool:
-        """Whether there is something that was never given out, and may be read when it is safe."""
-        following = self._store.state.next
-        return any(stock.frontier < following.get(key, 0) for key, stock in self._stocks.items())
+        """Whether there are messages that were never leased, confirmed or not."""
+        end_offsets = self._store.state.next
+        return any(queue.frontier < end_offsets.get(key, 0) for key, queue in self._queues.items())
 
-    # Giving out ---------------------------------------------------------------------------------------------------------------
+    # Granting -----------------------------------------------------------------------------------------------------------------
 
-    def grant(self, wish: Wish, tick: Tick) -> Granted:
-        """Messages for somebody, as many as there are and are wished for: some that are tried again, then the queues in their turn."""
+    def grant(self, request: GrantRequest, tick: TickRecord) -> Grant:
+        """Grant up to ``request.max_messages``: half of them retries, then the queues in rotation, then other retries."""
         topic = self.topic
         if topic != self._facts:
             self._facts = topic
-            self._turns = QueueTurns(topic.queues, has_priorities=topic.has_priorities, weighted=topic.weighted_priorities)
-        giving = Giving(self._store, self._chunks, topic, wish, tick)
-        granted = giving.granted
-        retries = [stock for key, stock in self._stocks.items() if key.topic_id != self.topic_id]
-        for stock in retries:
-            giving.take(stock, -(-wish.max_messages // 2))
-        self._turns.take(wish.max_messages - len(granted.counts), lambda queue_id, most: giving.take(self._of_id(queue_id), most))
-        for stock in retries:
-            giving.take(stock, wish.max_messages - len(granted.counts))
-        return granted
+            self._rotation = QueueRotation(topic.queues, has_priorities=topic.has_priorities, weighted=topic.weighted_priorities)
+        builder = GrantBuilder(self._store, self._read_ahead, topic, request, tick)
+        grant = builder.grant
+        retries = [queue for key, queue in self._queues.items() if key.topic_id != self.topic_id]
+        for queue in retries:
+            builder.take(queue, -(-request.max_messages // 2))
+        self._rotation.take(request.max_messages - len(grant.counts), lambda queue_id, limit: builder.take(self._queue_of(queue_id), limit))
+        for queue in retries:
+            builder.take(queue, request.max_messages - len(grant.counts))
+        return grant
 
-    def _of_id(self, queue_id: int) -> Stock:
-        return self.stock(QueueKey(self.topic_id, queue_id))
+    def _queue_of(self, queue_id: int) -> QueueAvailability:
+        return self.queue(QueueKey(self.topic_id, queue_id))

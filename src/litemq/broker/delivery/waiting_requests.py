@@ -1,11 +1,11 @@
-"""Who waits for messages of a topic, and what a group asks for in one turn of the event loop."""
+"""Lease requests that wait for messages, and the requests of a group in one tick."""
 
 from __future__ import annotations
 
 import asyncio
 
 from litemq.broker.delivery.settling import Settlement
-from litemq.broker.delivery.topic_availability import TopicStock
+from litemq.broker.delivery.topic_availability import TopicAvailability
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.caller import Caller
 from litemq.errors import LiteMQError
@@ -13,11 +13,11 @@ from litemq.filters.filter import parse_filter
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import LeaseRequest
 
-__all__ = ["LeasedTopic", "Turn", "Want"]
+__all__ = ["GroupTick", "LeasedTopic", "WaitingLease"]
 
 
-class Want:
-    """One request for messages that has not been answered yet."""
+class WaitingLease:
+    """A lease request that is not answered yet."""
 
     __slots__ = ("caller", "frame", "max_bytes", "max_messages", "request", "timer", "wait_ms", "wanted")
 
@@ -33,19 +33,19 @@ class Want:
 
 
 class LeasedTopic:
-    """A topic that a group leases, and those who wait for its messages, the first first."""
+    """A topic that a group leases, and the requests that wait for its messages, in their order."""
 
-    __slots__ = ("has_begun", "stock", "untold", "waiting")
+    __slots__ = ("availability", "has_begun", "unreported", "waiting")
 
-    def __init__(self, stock: TopicStock) -> None:
-        self.stock = stock
+    def __init__(self, availability: TopicAvailability) -> None:
+        self.availability = availability
         self.has_begun = False  # the group has an offset in each queue
-        self.waiting: dict[Want, None] = {}
-        self.untold: list[LiteMQError] = []  # what the group lost, and whoever asks next is told
+        self.waiting: dict[WaitingLease, None] = {}
+        self.unreported: list[LiteMQError] = []  # errors for the next request of the group
 
 
-class Turn:
-    """What a group asks for in one turn of the event loop."""
+class GroupTick:
+    """The settlements of a group in one event-loop tick, and the topics to serve."""
 
     __slots__ = ("settlements", "topics")
 

@@ -107,12 +107,12 @@ def test_who_waits_is_told_when_something_comes(kind: Kind, tmp_path: Path) -> N
             ann, bob = Leaser(broker, "ann"), Leaser(broker, "bob")
             await ann.create(queues=2)
             waiting = [bob.ask_for(1, wait_ms=60_000) for _ in range(3)]
-            await eventually(lambda: broker._leasing.waiting == 3)
+            await eventually(lambda: broker._lessor.waiting == 3)
             await ann.send(records(2), 1)
             await eventually(lambda: sum(one.done() for one in waiting) == 2)
-            assert broker._leasing.waiting == 1
+            assert broker._lessor.waiting == 1
             broker.caller_gone(bob.channel)
-            assert broker._leasing.waiting == 0
+            assert broker._lessor.waiting == 0
             for one in waiting:
                 one.cancel()
             assert await ann.ask_for(1, wait_ms=30) == []

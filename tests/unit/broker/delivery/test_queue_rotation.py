@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.delivery.queue_rotation import PATIENCE, QueueTurns
+from litemq.broker.delivery.queue_rotation import PATIENCE, QueueRotation
 from litemq.types import PRIORITY_CLASSES, priority_class
 
 
@@ -31,16 +31,16 @@ READY = st.dictionaries(st.integers(0, 31), st.integers(0, 50))
 @given(READY, st.integers(1, 200), st.booleans(), st.booleans())
 def test_all_that_there_is_is_taken_and_no_more(ready: dict[int, int], most: int, has_priorities: bool, weighted: bool) -> None:
     queues = Queues(dict(ready))
-    turns = QueueTurns(32, has_priorities=has_priorities, weighted=weighted)
-    assert turns.take(most, queues.take) == len(queues.taken) == min(most, sum(ready.values()))
+    rotation = QueueRotation(32, has_priorities=has_priorities, weighted=weighted)
+    assert rotation.take(most, queues.take) == len(queues.taken) == min(most, sum(ready.values()))
 
 
 @given(READY, st.lists(st.integers(1, 40), max_size=10))
 def test_strict_takes_the_highest_class_first(ready: dict[int, int], sizes: list[int]) -> None:
     queues = Queues(dict(ready))
-    turns = QueueTurns(32, has_priorities=True)
+    rotation = QueueRotation(32, has_priorities=True)
     for size in sizes:
-        turns.take(size, queues.take)
+        rotation.take(size, queues.take)
     classes = [queue_id % PRIORITY_CLASSES for queue_id in queues.taken]
     assert classes == sorted(classes, reverse=True)
 
@@ -48,9 +48,9 @@ def test_strict_takes_the_highest_class_first(ready: dict[int, int], sizes: list
 @pytest.mark.parametrize("size", [1, 7, 32, 256])
 def test_a_starving_class_waits_for_a_bounded_number_of_others(size: int) -> None:
     queues = Queues({0: 50, 7: 10**6})
-    turns = QueueTurns(8, has_priorities=True)
+    rotation = QueueRotation(8, has_priorities=True)
     while queues.ready[0]:
-        turns.take(size, queues.take)
+        rotation.take(size, queues.take)
     places = [at for at, queue_id in enumerate(queues.taken) if queue_id == 0]
     gaps = [later - earlier for earlier, later in zip([0, *places], places, strict=False)]
     assert max(gaps) <= PATIENCE + 2 * size
@@ -60,9 +60,9 @@ def test_a_starving_class_waits_for_a_bounded_number_of_others(size: int) -> Non
 @pytest.mark.parametrize("size", [1, 5, 64])
 def test_weights_are_kept(size: int) -> None:
     queues = Queues(dict.fromkeys(range(8), 10**6))
-    turns = QueueTurns(8, has_priorities=True, weighted=True)
+    rotation = QueueRotation(8, has_priorities=True, weighted=True)
     for _ in range(36_000 // size):
-        turns.take(size, queues.take)
+        rotation.take(size, queues.take)
     counts = Counter(queues.taken)
     for number in range(8):
         assert counts[number] == pytest.approx(1000 * (number + 1), rel=0.05)
@@ -70,33 +70,33 @@ def test_weights_are_kept(size: int) -> None:
 
 def test_nothing_is_saved_up_by_a_class_that_had_nothing() -> None:
     queues = Queues({0: 10**6})
-    turns = QueueTurns(8, has_priorities=True, weighted=True)
+    rotation = QueueRotation(8, has_priorities=True, weighted=True)
     for _ in range(10_000):
-        turns.take(1, queues.take)
+        rotation.take(1, queues.take)
     queues.ready[7] = 10**6
     queues.taken.clear()
     for _ in range(90):
-        turns.take(1, queues.take)
+        rotation.take(1, queues.take)
     assert Counter(queues.taken)[0] == pytest.approx(10, abs=2)
 
 
 def test_each_queue_is_first_in_its_turn() -> None:
-    turns = QueueTurns(4)
+    rotation = QueueRotation(4)
     queues = Queues(dict.fromkeys(range(4), 10))
     for _ in range(8):
-        turns.take(1, queues.take)
+        rotation.take(1, queues.take)
     assert queues.taken == [0, 1, 2, 3] * 2
 
 
 def test_whoever_takes_may_stop() -> None:
-    turns = QueueTurns(16, has_priorities=True)
+    rotation = QueueRotation(16, has_priorities=True)
     calls = []
 
     def take(queue_id: int, most: int) -> int | None:
         calls.append(queue_id)
         return 1 if len(calls) == 1 else None
 
-    assert turns.take(10, take) == 1
+    assert rotation.take(10, take) == 1
     assert calls == [7, 15]
 
 
