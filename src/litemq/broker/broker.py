@@ -19,9 +19,9 @@ from litemq.broker.delivery.requests import LeaseRequests
 from litemq.broker.delivery.retry_scheduler import RetryScheduler
 from litemq.broker.explain.requests import WhyRequests
 from litemq.broker.groups.admin_requests import GroupAdmin
-from litemq.broker.groups.coordinator import Groups
+from litemq.broker.groups.coordinator import GroupCoordinator
 from litemq.broker.groups.member_requests import GroupRequests
-from litemq.broker.groups.recent_consumers import Visitors
+from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.jobs.requests import JobRequests
 from litemq.broker.jobs.scheduler import Cron
 from litemq.broker.limits import BrokerLimits
@@ -84,10 +84,10 @@ class Broker:
         self.context = context = BrokerContext.over(store, clock, limits or BrokerLimits())
         quotas = Quotas(clock, context.limits.quota_messages_per_s, context.limits.quota_bytes_per_s)
         backlog = Backlog(store, clock, context.limits.max_backlog)
-        visitors = Visitors(clock)
+        recent_consumers = RecentConsumers(clock)
         dead_letters = DeadLetterReader(store)
         self.alarms = context.alarms
-        self.groups = Groups(context, clock=session_clock, broker=identity.name, zone=identity.zone)
+        self.groups = GroupCoordinator(context, clock=session_clock, broker=identity.name, zone=identity.zone)
         self._pulling = Pulling(context)
         self._timers = Timers(context)
         self._tick_batcher = TickBatcher(context, quotas, backlog)
@@ -104,8 +104,8 @@ class Broker:
         self.handlers = HandlerTable(
             (
                 Handler(Opcode.SEND, Permission.TOPIC_PUB, self._send),
-                *ReadRequests(context, self._pulling, self.groups, visitors).handlers,
-                *LeaseRequests(context, self._lessor, self.groups, visitors).handlers,
+                *ReadRequests(context, self._pulling, self.groups, recent_consumers).handlers,
+                *LeaseRequests(context, self._lessor, self.groups, recent_consumers).handlers,
                 *GroupRequests(context, self.groups).handlers,
                 *GroupAdmin(context, self.groups).handlers,
                 *TopicRequests(context, announcer).handlers,
@@ -114,7 +114,7 @@ class Broker:
                 *TimerRequests(context).handlers,
                 *JobRequests(context, self._cron).handlers,
                 *DeadLetterRequests(context, dead_letters, self._redrives).handlers,
-                *WhyRequests(context, visitors).handlers,
+                *WhyRequests(context, recent_consumers).handlers,
             )
         )
 

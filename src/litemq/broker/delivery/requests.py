@@ -6,8 +6,8 @@ from typing import Final
 
 from litemq.broker.delivery.lessor import Lessor
 from litemq.broker.delivery.settling import Extension, Settled
-from litemq.broker.groups.coordinator import Groups
-from litemq.broker.groups.recent_consumers import ANY_QUEUE, Visitors
+from litemq.broker.groups.coordinator import GroupCoordinator
+from litemq.broker.groups.recent_consumers import ANY_QUEUE, RecentConsumers
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -24,8 +24,8 @@ _KNOWN_HEADERS: Final = 1_000
 class LeaseRequests:
     """Passes them on to the lessor."""
 
-    def __init__(self, context: BrokerContext, lessor: Lessor, groups: Groups, visitors: Visitors) -> None:
-        self._visitors = visitors
+    def __init__(self, context: BrokerContext, lessor: Lessor, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
+        self._recent_consumers = recent_consumers
         self._lessor = lessor
         self._groups = groups
         self._limits = context.limits
@@ -44,7 +44,9 @@ class LeaseRequests:
                 self._parsed.clear()
             request = self._parsed[frame[3]] = parse(LeaseRequest, frame[3])
         topic = self._topics.find(request.topic)
-        self._visitors.came(request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql)
+        self._recent_consumers.record_visit(
+            request.group, topic.topic_id, ANY_QUEUE, caller.client_id, request.filter, is_sql=request.filter_is_sql
+        )
         self._lessor.lease(caller, frame, request, topic)
 
     def _settle(self, caller: Caller, frame: Frame) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from litemq.broker.explain.verdict import Burial, Delivery, Facts, Half
-from litemq.broker.groups.recent_consumers import RETRY_QUEUE, Visit, Visitors
+from litemq.broker.groups.recent_consumers import RETRY_QUEUE, ConsumerVisit, RecentConsumers
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
 from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, decode_events, in_order
@@ -50,10 +50,10 @@ class Gathered(NamedTuple):
 class Gatherer:
     """Looks everything up, on one broker."""
 
-    def __init__(self, context: BrokerContext, visitors: Visitors) -> None:
+    def __init__(self, context: BrokerContext, recent_consumers: RecentConsumers) -> None:
         self._store = store = context.store
         self._clock = context.clock
-        self._visitors = visitors
+        self._recent_consumers = recent_consumers
         self._lookups = context.answers.lookups
         self._timers = TimerLookup(store)
 
@@ -146,8 +146,8 @@ class Gatherer:
         tried = [copy for copy in copies if retries is not None and copy.stamp.topic_id == retries.topic_id]
         # The last record of its way: in its topic, or where the group tries it again.
         last = max([*own[-1:], *tried[-1:]], key=lambda copy: copy.stamp.commitlog_offset, default=None)
-        came = self._visitors.lately(group, facts.topic_id)
-        filter_, fits = _filtered(came, last or copies[-1])
+        visits = self._recent_consumers.recent(group, facts.topic_id)
+        filter_, fits = _filtered(visits, last or copies[-1])
         waiting = None if last is None else state.delivery.tries.get(last.stamp.commitlog_offset, group)
         return Facts(
             message_id,
@@ -159,17 +159,17 @@ class Gatherer:
             delay_time=timer.delay_time,
             is_cancelled=last is None and timer.state is TimerState.CANCELLED,
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
-            delivery=None if last is None else self._delivery(group, facts, last, came),
+            delivery=None if last is None else self._delivery(group, facts, last, visits),
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
             burial=self._burial(group, copies),
             half=half,
             is_paused=self._store.state.delivery.groups.is_paused(group),
-            comes=len(came),
+            comes=len(visits),
             filter=filter_,
             fits_filter=fits,
         )
 
-    def _delivery(self, group: str, topic: TopicFacts, last: Copy, came: dict[int, Visit]) -> Delivery:
+    def _delivery(self, group: str, topic: TopicFacts, last: Copy, visits: dict[int, ConsumerVisit]) -> Delivery:
         stamp, progress = last.stamp, self._store.state.delivery.progress
         key, offset = QueueKey(stamp.topic_id, stamp.queue_id), stamp.queue_offset
         group_offset = progress.offsets.get((group, key), -1)
@@ -178,7 +178,7 @@ class Gatherer:
         leases = queue.leases.within(offset, offset + 1) if queue is not None else []
         begin = group_offset if group_offset >= 0 else self._store.state.least.get(key, 0)
         is_retry = key.topic_id != topic.topic_id
-        owner = came.get(RETRY_QUEUE if is_retry else key.queue_id)
+        owner = visits.get(RETRY_QUEUE if is_retry else key.queue_id)
         return Delivery(
             "the retry queue" if is_retry else f"queue {key.queue_id}",
             offset,
@@ -213,10 +213,10 @@ def _are_halves(copies: list[Copy]) -> bool:
     return bool(copies) and all(copy.stamp.kind is RecordKind.HALF for copy in copies)
 
 
-def _filtered(came: dict[int, Visit], last: Copy) -> tuple[str, bool]:
+def _filtered(visits: dict[int, ConsumerVisit], last: Copy) -> tuple[str, bool]:
     """The filter by which the group takes what it wants, and whether a message fits it."""
-    texts = {(visit.filter, visit.filter_is_sql) for visit in came.values() if visit.filter}
-    if not texts or any(not visit.filter for visit in came.values()):
+    texts = {(visit.filter, visit.filter_is_sql) for visit in visits.values() if visit.filter}
+    if not texts or any(not visit.filter for visit in visits.values()):
         return "", True
     view = RecordView(encode_record(last.stored.record, last.stamp, limits=STORED_LIMITS))
     for text, is_sql in sorted(texts):

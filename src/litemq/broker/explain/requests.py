@@ -7,7 +7,7 @@ from typing import Final
 
 from litemq.broker.explain.evidence import Gathered, Gatherer
 from litemq.broker.explain.verdict import Facts, reason
-from litemq.broker.groups.recent_consumers import Visitors
+from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -27,8 +27,8 @@ _MOST_EVENTS: Final = 50
 class WhyRequests:
     """``handlers`` are those of a broker."""
 
-    def __init__(self, context: BrokerContext, visitors: Visitors) -> None:
-        self._gatherer = Gatherer(context, visitors)
+    def __init__(self, context: BrokerContext, recent_consumers: RecentConsumers) -> None:
+        self._gatherer = Gatherer(context, recent_consumers)
         self._answers = context.answers
         self.handlers = (Handler(Opcode.WHY, Permission.GROUP_GET, self._why),)
 

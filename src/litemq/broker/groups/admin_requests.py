@@ -1,4 +1,4 @@
-"""Looking after groups: what they have done, setting their offsets, pausing and deleting them."""
+"""The requests of operators about groups: describe, reset offsets, pause, delete."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from litemq.broker.groups.coordinator import Groups, Place
+from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.group_lag import GroupState
-from litemq.broker.groups.offset_resets import Step, plan, reset_record, to_undo, undo_steps
+from litemq.broker.groups.offset_resets import QueuePosition, Step, plan, reset_record, to_undo, undo_steps
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
@@ -38,9 +38,9 @@ _MOST_ID: Final = 64
 
 
 class GroupAdmin:
-    """The requests of those who look after groups; ``handlers`` are those of a broker."""
+    """Describes groups, sets their offsets, pauses and deletes them."""
 
-    def __init__(self, context: BrokerContext, groups: Groups) -> None:
+    def __init__(self, context: BrokerContext, groups: GroupCoordinator) -> None:
         self._store = context.store
         self._clock = context.clock
         self._groups = groups
@@ -58,7 +58,7 @@ class GroupAdmin:
             Handler(Opcode.DELETE_GROUP, Permission.GROUP_DELETE, self._delete),
         )
 
-    # Looking ------------------------------------------------------------------------------------------------------------------
+    # Describing ---------------------------------------------------------------------------------------------------------------
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
         group = check_name(parse(GroupRequest, frame[3]).group, "group")
@@ -76,14 +76,14 @@ class GroupAdmin:
         for group, key in self._store.state.group_offsets:
             keys[group].append(key)
         members: dict[str, int] = defaultdict(int)
-        for place in self._groups.places:
-            membership = self._groups.members(place)
-            members[place.group] += 0 if membership is None else len(membership.members)
+        for group_topic in self._groups.group_topics:
+            membership = self._groups.members(group_topic)
+            members[group_topic.group] += 0 if membership is None else len(membership.members)
         facts = self._store.state.delivery.groups
         answer = GroupsAnswer()
         for group in sorted({*keys, *members, *facts.names}):
-            of_group = {*keys[group], *self._state.retry_queues(group, keys[group])}
-            states = [state for key in of_group if (state := self._state.of_queue(group, key)) is not None]
+            group_keys = {*keys[group], *self._state.retry_queues(group, keys[group])}
+            states = [state for key in group_keys if (state := self._state.queue_state(group, key)) is not None]
             topics = sorted({state.topic for state in states})
             lag = sum(state.lag for state in states)
             answer.groups.append(GroupSummary(group=group, paused=facts.is_paused(group), members=members[group], lag=lag, topics=topics))
@@ -94,11 +94,11 @@ class GroupAdmin:
     def _plan(self, caller: Caller, frame: Frame) -> None:
         request = parse(ResetRequest, frame[3])
         topic = self._topics.find(request.topic)
-        places = self._places(request.group, topic, request.queue_ids)
+        positions = self._positions(request.group, topic, request.queue_ids)
         members, in_flight = self._busy(request.group, topic)
 
         def look() -> tuple[bytes, bytes]:
-            steps = plan(places, request.to, request.value, self._store.offset_at_time)
+            steps = plan(positions, request.to, request.value, self._store.offset_at_time)
             return _answer("", steps, members, in_flight).SerializeToString(), b""
 
         self._answers.look_up(caller, frame, look)
@@ -111,8 +111,8 @@ class GroupAdmin:
         if not planned:
             raise InvalidArgumentError("a reset names the offset of each queue: ask for a plan first")
         steps = [
-            Step(key, before, min(max(planned[key.queue_id], least), following), least, following)
-            for key, before, least, following in self._places(request.group, topic, list(planned))
+            Step(key, before, min(max(planned[key.queue_id], start_offset), end_offset), start_offset, end_offset)
+            for key, before, start_offset, end_offset in self._positions(request.group, topic, list(planned))
         ]
         self._set(caller, frame, request.group, topic, reset_id, steps, force=request.force)
 
@@ -125,7 +125,7 @@ class GroupAdmin:
         reset = to_undo(
             [reset for reset in former if not again or reset.reset_id != request.undo_id], again or request.reset_id, topic.topic_id
         )
-        current = {place[0]: place for place in self._places(group, topic, ())}
+        current = {position[0]: position for position in self._positions(group, topic, ())}
         steps = undo_steps(reset, current)
         if request.dry_run:
             caller.answer(frame, _answer(reset.reset_id, steps, *self._busy(group, topic)).SerializeToString())
@@ -147,7 +147,7 @@ class GroupAdmin:
         members, in_flight = self._busy(group, topic)
         answer = _answer(reset_id, steps, members, in_flight).SerializeToString()
         former = self._store.state.delivery.groups.resets(group)
-        if any(reset.reset_id == reset_id for reset in former):  # it was asked for before, and the answer was lost
+        if any(reset.reset_id == reset_id for reset in former):  # repeated, because the answer was lost
             answer_when_safe(self._store, caller, frame, self._store.log_end, answer)
             return
         if (members or in_flight) and not force:
@@ -156,11 +156,11 @@ class GroupAdmin:
                 "Stop them first, or use --force (force=True): they lose their places and begin anew"
             )
         appended = self._store.append_control(reset_record(group, reset_id, steps, former, self._clock.wall_ms(), undoes))
-        self._groups.end_all(Place(group, topic.topic_id))  # what they say late is refused; what they read before is not continued
+        self._groups.end_all(GroupTopic(group, topic.topic_id))  # their late commits are refused
         self._events.on_group_changed(group)
         answer_when_safe(self._store, caller, frame, appended.end, answer)
 
-    def _places(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[tuple[QueueKey, int, int, int]]:
+    def _positions(self, group: str, topic: TopicFacts, queue_ids: Sequence[int]) -> list[QueuePosition]:
         check_name(group, "group")
         for queue_id in queue_ids:
             check_queue(topic, queue_id)
@@ -169,7 +169,7 @@ class GroupAdmin:
         return [(key, self._groups.committed(group, key), state.earliest(key), state.next.get(key, 0)) for key in keys]
 
     def _busy(self, group: str, topic: TopicFacts) -> tuple[int, int]:
-        membership = self._groups.members(Place(group, topic.topic_id))
+        membership = self._groups.members(GroupTopic(group, topic.topic_id))
         keys = [QueueKey(topic.topic_id, queue_id) for queue_id in range(topic.queues)]
         return 0 if membership is None else len(membership.members), sum(self._state.in_flight(group, key) for key in keys)
 
@@ -187,7 +187,7 @@ class GroupAdmin:
 
     def _delete(self, caller: Caller, frame: Frame) -> None:
         group = check_name(parse(GroupRequest, frame[3]).group, "group")
-        reading = sum(place.group == group for place in self._groups.places)
+        reading = sum(group_topic.group == group for group_topic in self._groups.group_topics)
         leased = sum(self._state.in_flight(group, key) for name, key in self._store.state.group_offsets if name == group)
         if reading or leased:
             raise GroupBusyError(f"group {group!r} reads {reading} topics, {leased} messages are leased: stop its consumers first")
@@ -199,8 +199,11 @@ class GroupAdmin:
 
 
 def _answer(reset_id: str, steps: list[Step], members: int = 0, in_flight: int = 0) -> ResetAnswer:
-    told = [ResetStep(queue_id=step.key.queue_id, before=step.before, after=step.after, least=step.least, next=step.next) for step in steps]
-    return ResetAnswer(reset_id=reset_id, steps=told, members=members, in_flight=in_flight)
+    wire_steps = [
+        ResetStep(queue_id=step.key.queue_id, before=step.before, after=step.after, least=step.start_offset, next=step.end_offset)
+        for step in steps
+    ]
+    return ResetAnswer(reset_id=reset_id, steps=wire_steps, members=members, in_flight=in_flight)
 
 
 def _checked_id(reset_id: str) -> str:

@@ -1,7 +1,7 @@
-"""Which member of a group has which queue: pure functions, and as little moves as can be.
+"""Assignment: which member of a group owns which queue. Pure functions that move as few queues as possible.
 
-Each broker assigns its own queues alone. Who comes first where a number does not divide evenly is told by a hash of broker and member, so that
-what is uneven on one broker is uneven the other way round on the next.
+Each broker assigns its own queues alone. If they do not divide evenly, a hash of broker and member decides who
+gets one more, so that members with fewer queues on one broker have more on another.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def _evenly(queues: Sequence[Q], members: Sequence[str], current: Mapping[Q, str
     loose: list[Q] = []
     for queue in queues:
         held.get(current.get(queue, ""), loose).append(queue)
-    least, more = divmod(len(queues), len(members))
+    share, more = divmod(len(queues), len(members))
     # Those who have most may have one more than the others: so the fewest queues move.
     order = sorted(members, key=lambda member: (-len(held[member]), _number(f"{broker}\0{member}")))
     given: dict[Q, str] = {}
     free: list[str] = []
-    for place, member in enumerate(order):
-        room = least + (place < more)
+    for index, member in enumerate(order):
+        count = share + (index < more)
         mine = held[member]
-        given.update(dict.fromkeys(mine[:room], member))
-        loose += mine[room:]
-        free += [member] * (room - len(mine))
+        given.update(dict.fromkeys(mine[:count], member))
+        loose += mine[count:]
+        free += [member] * (count - len(mine))
     given.update(zip(loose, free, strict=True))
     return given
 
@@ -78,11 +78,11 @@ def _by_hash(queues: Sequence[Q], members: Sequence[str], broker: str) -> dict[Q
     theirs = np.array([_number(name) for name in names], dtype=np.uint64)
     best = np.zeros(len(ours), dtype=np.intp)
     highest = np.zeros(len(ours), dtype=np.uint64)
-    for place, word in enumerate(theirs):
+    for index, word in enumerate(theirs):
         score = _mixed(ours ^ word)
         higher = score > highest
-        best[higher], highest[higher] = place, score[higher]
-    return {queue: names[place] for queue, place in zip(queues, best.tolist(), strict=True)}
+        best[higher], highest[higher] = index, score[higher]
+    return {queue: names[index] for queue, index in zip(queues, best.tolist(), strict=True)}
 
 
 def _number(text: str) -> int:

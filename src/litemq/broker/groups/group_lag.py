@@ -1,10 +1,10 @@
-"""What a group has left to do, exactly: in both ways of consuming, and whether or not anybody reads for it now."""
+"""The lag of a group, exactly: in queue mode and lease mode, with or without members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from litemq.broker.groups.coordinator import Groups, Place
+from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.queue_lag import queue_statistics
 from litemq.broker.topics.queue_ranges import range_of
 from litemq.clock import Clock
@@ -19,35 +19,37 @@ AskAge = list[tuple[GroupQueueState, QueueKey, int]]
 
 
 class GroupState:
-    """Asked on the event loop, but for what may be on disk only."""
+    """Describes groups. Call it on the event loop, except ``stored_at``."""
 
-    def __init__(self, store: Store, clock: Clock, groups: Groups) -> None:
+    def __init__(self, store: Store, clock: Clock, groups: GroupCoordinator) -> None:
         self._store = store
         self._clock = clock
         self._groups = groups
 
     def describe(self, group: str) -> tuple[GroupAnswer, AskAge]:
-        """Everything about a group; with the queues of which the age of the oldest message is still to be asked for."""
+        """Describe ``group``; also return the queues for which the caller must look up the age of the oldest message."""
         state = self._store.state
         facts = state.delivery.groups
         answer = GroupAnswer(paused=facts.is_paused(group))
         keys = {key for name, key in state.group_offsets if name == group}
-        for place in self._groups.places:
-            membership = self._groups.members(place)
-            if membership is None or place.group != group:
+        for group_topic in self._groups.group_topics:
+            membership = self._groups.members(group_topic)
+            if membership is None or group_topic.group != group:
                 continue
             keys.update(membership.queues)
-            topic = state.topics[place.topic_id].name
+            topic = state.topics[group_topic.topic_id].name
             for member in membership.members.values():
                 queues = len(membership.assigned(member.name))
-                told = GroupMember(member=member.name, topic=topic, queues=queues, zone=member.zone, is_connected=member.is_connected)
+                wire_member = GroupMember(
+                    member=member.name, topic=topic, queues=queues, zone=member.zone, is_connected=member.is_connected
+                )
                 caller = self._groups.caller_of(member)
-                told.peer = "" if caller is None else caller.peer
-                answer.members.append(told)
+                wire_member.peer = "" if caller is None else caller.peer
+                answer.members.append(wire_member)
         keys |= self.retry_queues(group, keys)
         ask_age: AskAge = []
         for key in sorted(keys):
-            queue = self.of_queue(group, key)
+            queue = self.queue_state(group, key)
             if queue is not None:
                 answer.queues.append(queue)
                 if queue.lag:
@@ -59,29 +61,29 @@ class GroupState:
         return answer, ask_age
 
     def retry_queues(self, group: str, keys: Iterable[QueueKey]) -> set[QueueKey]:
-        """Those of the topics of some queues, also where the group has not read them yet."""
+        """Return the group's retry queues of the topics of ``keys``, also if the group has not read them yet."""
         state = self._store.state
         retries = state.topic(retry_topic(group))
         return set() if retries is None else {QueueKey(retries.topic_id, key.topic_id) for key in keys} & state.next.keys()
 
-    def of_queue(self, group: str, key: QueueKey) -> GroupQueueState | None:
-        """A group in one queue; nothing, where the topic is no more."""
+    def queue_state(self, group: str, key: QueueKey) -> GroupQueueState | None:
+        """Describe the group in one queue; ``None`` if the topic is gone."""
         state = self._store.state
         topic = state.topics.get(key.topic_id)
         is_retry = topic is not None and topic.name == retry_topic(group)
         if is_retry:
-            topic = state.topics.get(key.queue_id)  # the queue has the number of the topic that its messages belong to
+            topic = state.topics.get(key.queue_id)  # the queue id of a retry queue is its topic's id
         if topic is None or topic.deleted:
             return None
-        told = range_of(self._store, key)
+        queue_range = range_of(self._store, key)
         if is_retry:
-            told.queue_id = 0
+            queue_range.queue_id = 0
         numbers = queue_statistics(state, group, key, self._clock.wall_ms())
-        membership = self._groups.members(Place(group, topic.topic_id))
+        membership = self._groups.members(GroupTopic(group, topic.topic_id))
         owner = None if membership is None else membership.owners.get(key)
         return GroupQueueState(
             topic=topic.name,
-            range=told,
+            range=queue_range,
             is_retry=is_retry,
             committed=numbers.offset,
             lag=numbers.lag,
@@ -90,11 +92,11 @@ class GroupState:
         )
 
     def in_flight(self, group: str, key: QueueKey) -> int:
-        """How many messages of a queue are leased now."""
+        """Return the number of messages of a queue that are leased now."""
         return queue_statistics(self._store.state, group, key, self._clock.wall_ms()).in_flight
 
     def stored_at(self, key: QueueKey, offset: int) -> int:
-        """When a message was stored, in ms; 0, where that cannot be told. It may wait for the disk."""
+        """Return when a message was stored, in ms; 0 if it is unknown. It may wait for the disk."""
         try:
             entries = self._store.read_entries(key, offset, 1)
         except LiteMQError:

@@ -1,8 +1,8 @@
-"""What members of groups ask of a broker, and what it answers."""
+"""The requests of group members: join, heartbeat, release, leave, commit."""
 
 from __future__ import annotations
 
-from litemq.broker.groups.coordinator import Groups, Place
+from litemq.broker.groups.coordinator import GroupCoordinator, GroupTopic
 from litemq.broker.groups.membership import Member, Membership
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -35,7 +35,7 @@ class _Heartbeat:
         self._frame = frame
         self.caller = caller
         self.topic = topic
-        self.place = Place(request.group, topic.topic_id)
+        self.group_topic = GroupTopic(request.group, topic.topic_id)
         self.member = request.member or caller.client_id
         self.session = request.session
         self.version = request.version
@@ -49,9 +49,9 @@ class _Heartbeat:
 
 
 class GroupRequests:
-    """The requests of group members; ``handlers`` are those of a broker."""
+    """Passes the requests of members on to the coordinator."""
 
-    def __init__(self, context: BrokerContext, groups: Groups) -> None:
+    def __init__(self, context: BrokerContext, groups: GroupCoordinator) -> None:
         self._store = context.store
         self._groups = groups
         self._topics = context.topics
@@ -86,11 +86,11 @@ class GroupRequests:
 
     def answer_heartbeat(self, heartbeat: _Heartbeat) -> GroupAssignment:
         """Return the member's assignment, or that it is unchanged."""
-        membership = self._groups.members(heartbeat.place)
+        membership = self._groups.members(heartbeat.group_topic)
         member = None if membership is None else membership.members.get(heartbeat.member)
         if membership is None or member is None or member.version == heartbeat.version:
             return GroupAssignment(session=heartbeat.session, version=heartbeat.version, unchanged=True)
-        return self._assignment(heartbeat.place.group, heartbeat.topic, membership, member)
+        return self._assignment(heartbeat.group_topic.group, heartbeat.topic, membership, member)
 
     def _assignment(self, group: str, topic: TopicFacts, membership: Membership, member: Member) -> GroupAssignment:
         queues = []
@@ -113,13 +113,13 @@ class GroupRequests:
 
     def _release(self, caller: Caller, frame: Frame) -> None:
         request = parse(ReleaseRequest, frame[3])
-        place = Place(request.group, self._topics.find(request.topic).topic_id)
-        self._groups.release(caller, place, request.member, request.session, request.generations)
+        group_topic = GroupTopic(request.group, self._topics.find(request.topic).topic_id)
+        self._groups.release(caller, group_topic, request.member, request.session, request.generations)
         caller.answer(frame, b"")
 
     def _leave(self, caller: Caller, frame: Frame) -> None:
         request = parse(LeaveRequest, frame[3])
-        self._groups.leave(caller, Place(request.group, self._topics.find(request.topic).topic_id), request.member)
+        self._groups.leave(caller, GroupTopic(request.group, self._topics.find(request.topic).topic_id), request.member)
         caller.answer(frame, b"")
 
     def _commit(self, caller: Caller, frame: Frame) -> None:

@@ -1,10 +1,11 @@
-"""The members of one group for one topic, and who of them has which queue: a state machine without a clock, a socket or a log.
+"""The members of one group for one topic, and the owners of its queues: a state machine without clock, socket or log.
 
-A queue has one owner, and each time it gets one a new *generation*, by which what a former owner says late is known. It changes hands in two
-steps: its owner is asked to give it up, and only when it did, or its session ended, the next one gets it. Nobody else hears of that.
+A queue has one owner. Each owner gets a new *generation*, by which late requests of a former owner are refused. A
+queue changes its owner in two steps: the owner is asked to release it, and the next one gets it when that is done
+or the owner's session has ended. Other members are not involved.
 
-A session ends when its member was not heard for its time; when its connection is lost, it has a short while to come back on another one,
-and goes on as if nothing had been.
+A session ends when its member was silent for the session's timeout. If its connection is lost, the member has a
+short grace period to continue on another one.
 """
 
 from __future__ import annotations
@@ -103,10 +104,10 @@ class Membership:
         for key in held:
             if key in self._known and key not in self.owners:
                 self.owners[key] = Owned(name, next(self._numbers))
-        return _together(ended, self._rebalance())
+        return _merged(ended, self._rebalance())
 
-    def heard(self, name: str, session: int, now_ns: int) -> Member:
-        """A member said something. Raises where its session is over."""
+    def renew_session(self, name: str, session: int, now_ns: int) -> Member:
+        """Renew the session of a member. Raise if it has ended."""
         member = self.members.get(name)
         if member is None or member.session != session:
             raise NotGroupMemberError(f"the session of member {name!r} is over: it was not heard for too long, or was ended. Join again")
@@ -122,8 +123,8 @@ class Membership:
             del self.owners[key]
         return self._rebalance()._replace(fenced=tuple(freed))
 
-    def lost(self, name: str, now_ns: int, grace_ns: int) -> None:
-        """A member's connection has ended; it may come back on another one."""
+    def connection_lost(self, name: str, now_ns: int, grace_ns: int) -> None:
+        """Start the grace period of a member, whose connection has ended."""
         member = self.members.get(name)
         if member is not None:
             member.is_connected = False
@@ -199,5 +200,5 @@ class Membership:
         return Changes(tuple(sorted(changed)))
 
 
-def _together(first: Changes, second: Changes) -> Changes:
+def _merged(first: Changes, second: Changes) -> Changes:
     return Changes(tuple(sorted({*first.members, *second.members})), first.ended + second.ended, first.fenced + second.fenced)

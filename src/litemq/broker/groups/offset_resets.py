@@ -1,4 +1,4 @@
-"""Setting a group's offsets: where each would go, what is written, and how it is undone."""
+"""Offset resets: the plan, the record that sets the offsets, and the undo."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, GroupOffset, OffsetsReset
 from litemq.storage.state import QueueKey
 
-__all__ = ["ResetTo", "Step", "plan", "reset_record", "to_undo", "undo_steps"]
+__all__ = ["QueuePosition", "ResetTo", "Step", "plan", "reset_record", "to_undo", "undo_steps"]
 
 
 class ResetTo(StrEnum):
-    """Where offsets may be set to."""
+    """The targets of a reset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -24,45 +24,45 @@ class ResetTo(StrEnum):
 
 
 class Step(NamedTuple):
-    """One queue's offset before and after; −1: none."""
+    """The group's offset in one queue before and after the reset, −1 if it has none, and the queue's range."""
 
     key: QueueKey
     before: int
     after: int
-    least: int
-    next: int
+    start_offset: int
+    end_offset: int
 
 
-Place = tuple[QueueKey, int, int, int]  # a queue, the group's offset in it, its least and its next
+QueuePosition = tuple[QueueKey, int, int, int]  # a queue, the group's offset in it, its start and its end
 
 
-def plan(places: Iterable[Place], to: str, value: int, at_time: Callable[[QueueKey, int], int]) -> list[Step]:
-    """Where each offset would go: always to one that the queue has, or will have next."""
+def plan(positions: Iterable[QueuePosition], to: str, value: int, at_time: Callable[[QueueKey, int], int]) -> list[Step]:
+    """Return where each offset would go, limited to the range of its queue."""
     try:
         where = ResetTo(to)
     except ValueError:
         raise InvalidArgumentError(f"to={to!r}: choose one of {', '.join(ResetTo)}") from None
     steps = []
-    for key, before, least, following in places:
+    for key, before, start_offset, end_offset in positions:
         match where:
             case ResetTo.EARLIEST:
-                after = least
+                after = start_offset
             case ResetTo.LATEST:
-                after = following
+                after = end_offset
             case ResetTo.TIMESTAMP:
                 after = at_time(key, value)
             case ResetTo.OFFSET:
                 after = value
             case ResetTo.SHIFT:
-                after = (least if before < 0 else before) + value
-        steps.append(Step(key, before, min(max(after, least), following), least, following))
+                after = (start_offset if before < 0 else before) + value
+        steps.append(Step(key, before, min(max(after, start_offset), end_offset), start_offset, end_offset))
     return steps
 
 
 def reset_record(
     group: str, reset_id: str, steps: Iterable[Step], former: Iterable[OffsetsReset], now_ms: int, undoes: str = ""
 ) -> Control:
-    """The record that sets the offsets, with what they were."""
+    """Return the record that sets the offsets, with their former values."""
     steps = list(steps)
     number = max((reset.number for reset in former), default=0) + 1
     record = OffsetsReset(group=group, reset_id=reset_id, undoes=undoes, number=number, at=now_ms)
@@ -74,7 +74,7 @@ def reset_record(
 
 
 def to_undo(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> OffsetsReset:
-    """The reset that is meant: the one of that id, or the latest of the topic that was not undone and does not undo another."""
+    """Return the reset ``reset_id``, or else the topic's latest that was not undone and is no undo itself."""
     resets = [reset for reset in resets if reset.after and reset.after[0].topic_id == topic_id]
     undone = {reset.undoes for reset in resets}
     for reset in reversed(resets):
@@ -89,13 +89,13 @@ def to_undo(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> Off
     raise InvalidArgumentError("there is no reset of this topic that could be undone")
 
 
-def undo_steps(reset: OffsetsReset, current: Mapping[QueueKey, Place]) -> list[Step]:
-    """Back to where the offsets were, as far as that is still there."""
+def undo_steps(reset: OffsetsReset, current: Mapping[QueueKey, QueuePosition]) -> list[Step]:
+    """Return the steps back to the former offsets, limited to the range of each queue."""
     steps = []
-    for told in reset.before:
-        key = QueueKey(told.topic_id, told.queue_id)
+    for former_offset in reset.before:
+        key = QueueKey(former_offset.topic_id, former_offset.queue_id)
         if key in current:
-            _, offset, least, following = current[key]
-            after = told.offset if told.offset < 0 else min(max(told.offset, least), following)
-            steps.append(Step(key, offset, after, least, following))
+            _, offset, start_offset, end_offset = current[key]
+            after = former_offset.offset if former_offset.offset < 0 else min(max(former_offset.offset, start_offset), end_offset)
+            steps.append(Step(key, offset, after, start_offset, end_offset))
     return steps

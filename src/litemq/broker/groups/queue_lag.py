@@ -1,4 +1,4 @@
-"""How a group stands in a queue: what is left for it to do, what it is doing, and which message has waited longest."""
+"""The lag of a group in one queue, to the message."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NOTHING = QueueProgress()
 
 
 class QueueStatistics(NamedTuple):
-    """One queue, exactly: ``lag`` messages are not done, of which ``in_flight`` are leased and ``ready`` can be had."""
+    """One queue: ``lag`` messages are not done; of these, ``in_flight`` are leased and ``ready`` are available."""
 
     key: QueueKey
-    offset: int  # everything below is done; -1: the group has never been here
-    next: int
+    offset: int  # everything below is done; -1: the group has never read it
+    end_offset: int
     lag: int
     in_flight: int
     ready: int
@@ -25,14 +25,14 @@ class QueueStatistics(NamedTuple):
 
 
 def queue_statistics(state: State, group: str, key: QueueKey, now: int) -> QueueStatistics:
-    """How a group stands in a queue at a time (ms)."""
+    """Return the statistics of ``group`` in the queue ``key`` at ``now`` (ms)."""
     progress = state.delivery.progress
     committed = progress.offsets.get((group, key), -1)
-    following = state.next.get(key, 0)
-    # What retention took is no lag, unless an archive has it.
+    end_offset = state.next.get(key, 0)
+    # Messages that retention took are no lag, unless an archive has them.
     begin = state.least.get(key, 0) if committed < 0 else max(committed, state.earliest(key))
     queue = progress.of_queue(group, key) or _NOTHING
-    undone = queue.done.without(begin, following)
+    undone = queue.done.without(begin, end_offset)
     lag = sum(end - first for first, end in undone)
-    in_flight = sum(lease.end - lease.begin for lease in queue.leases.within(begin, following) if lease.deadline > now)
-    return QueueStatistics(key, committed, following, lag, in_flight, lag - in_flight, undone[0][0] if undone else following)
+    in_flight = sum(lease.end - lease.begin for lease in queue.leases.within(begin, end_offset) if lease.deadline > now)
+    return QueueStatistics(key, committed, end_offset, lag, in_flight, lag - in_flight, undone[0][0] if undone else end_offset)

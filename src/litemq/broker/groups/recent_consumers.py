@@ -1,4 +1,4 @@
-"""Who came for a group lately, for which queue, and with which filter: what is known without asking anybody."""
+"""The consumers that have asked for messages recently, by group and queue, with their filters."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final, NamedTuple
 
 from litemq.clock import Clock
 
-__all__ = ["ANY_QUEUE", "RETRY_QUEUE", "Visit", "Visitors"]
+__all__ = ["ANY_QUEUE", "RETRY_QUEUE", "ConsumerVisit", "RecentConsumers"]
 
-ANY_QUEUE: Final = -1  # of the topic, as leases are asked for
+ANY_QUEUE: Final = -1  # of the topic: a lease request
 RETRY_QUEUE: Final = -2  # the group's, of the topic
 
-_LATELY_NS: Final = 90 * 1_000_000_000  # a request that finds nothing waits for a minute at most, and then comes another
-_MOST: Final = 20_000  # places that are remembered
+_LATELY_NS: Final = 90 * 1_000_000_000  # a request waits for a minute at most, and the next one follows
+_MOST: Final = 20_000  # visits that are kept
 
 
-class Visit(NamedTuple):
-    """One request for messages."""
+class ConsumerVisit(NamedTuple):
+    """The last request of a consumer for messages of a queue."""
 
     at_ns: int
     client: str
@@ -24,23 +24,23 @@ class Visit(NamedTuple):
     filter_is_sql: bool
 
 
-class Visitors:
-    """The last visit to each place: (group, topic, queue)."""
+class RecentConsumers:
+    """The last visit of each group, topic and queue."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._visits: dict[tuple[str, int, int], Visit] = {}
+        self._visits: dict[tuple[str, int, int], ConsumerVisit] = {}
 
-    def came(self, group: str, topic_id: int, queue_id: int, client: str, text: str, *, is_sql: bool) -> None:
-        """Somebody asked for messages."""
-        place = group, topic_id, queue_id
-        self._visits.pop(place, None)
+    def record_visit(self, group: str, topic_id: int, queue_id: int, client: str, text: str, *, is_sql: bool) -> None:
+        """Record that ``client`` has asked for messages, with the filter ``text``."""
+        source = group, topic_id, queue_id
+        self._visits.pop(source, None)
         if len(self._visits) >= _MOST:
-            del self._visits[next(iter(self._visits))]  # the one that is longest ago
-        self._visits[place] = Visit(self._clock.elapsed_ns(), client, text, is_sql)
+            del self._visits[next(iter(self._visits))]  # the oldest
+        self._visits[source] = ConsumerVisit(self._clock.elapsed_ns(), client, text, is_sql)
 
-    def lately(self, group: str, topic_id: int) -> dict[int, Visit]:
-        """The visits of the last minute and a half, by queue."""
+    def recent(self, group: str, topic_id: int) -> dict[int, ConsumerVisit]:
+        """Return the visits of the last 90 seconds, by queue id."""
         since = self._clock.elapsed_ns() - _LATELY_NS
         return {
             queue_id: visit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from litemq.broker.groups.coordinator import Groups
-from litemq.broker.groups.recent_consumers import RETRY_QUEUE, Visitors
+from litemq.broker.groups.coordinator import GroupCoordinator
+from litemq.broker.groups.recent_consumers import RETRY_QUEUE, RecentConsumers
 from litemq.broker.reading.long_polls import Pulling
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -22,14 +22,14 @@ __all__ = ["ReadRequests"]
 class ReadRequests:
     """Look-ups by time and key may wait for the disk, so they run in a thread."""
 
-    def __init__(self, context: BrokerContext, pulling: Pulling, groups: Groups, visitors: Visitors) -> None:
+    def __init__(self, context: BrokerContext, pulling: Pulling, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
         self._store = context.store
         self._limits = context.limits
         self._topics = context.topics
         self._answers = context.answers
         self._pulling = pulling
         self._groups = groups
-        self._visitors = visitors
+        self._recent_consumers = recent_consumers
         self.handlers = (
             # With a group, the permissions are those of JOIN_GROUP.
             Handler(Opcode.PULL, Permission.TOPIC_READ, self._pull),
@@ -44,7 +44,9 @@ class ReadRequests:
         if request.group:
             self._groups.check_owner(caller, request.group, topic.topic_id, key, request.generation)
             queue_id = RETRY_QUEUE if request.is_retry else request.queue_id
-            self._visitors.came(request.group, topic.topic_id, queue_id, caller.client_id, request.filter, is_sql=request.filter_is_sql)
+            self._recent_consumers.record_visit(
+                request.group, topic.topic_id, queue_id, caller.client_id, request.filter, is_sql=request.filter_is_sql
+            )
         self._pulling.offer(caller, frame, request, key)
 
     def _offset_at_time(self, caller: Caller, frame: Frame) -> None:

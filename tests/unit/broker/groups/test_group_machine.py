@@ -83,7 +83,7 @@ class Groups(RuleBasedStateMachine):
         if reader is None:
             return False
         try:
-            self.group.heard(name, reader.session, self.now)
+            self.group.renew_session(name, reader.session, self.now)
         except NotGroupMemberError:
             del self.readers[name]  # it begins anew
             return False
@@ -140,7 +140,7 @@ class Groups(RuleBasedStateMachine):
     @rule(name=NAMES, forgets=st.booleans())
     def lose_connection(self, name: str, forgets: bool) -> None:
         """Killed, or cut off: the broker hears of the connection's end either way."""
-        self.group.lost(name, self.now, GRACE)
+        self.group.connection_lost(name, self.now, GRACE)
         if forgets:
             self.readers.pop(name, None)
 

@@ -57,7 +57,7 @@ def test_a_silent_member_loses_its_queues_and_is_refused() -> None:
     group.join("bob", 0, TIMEOUT)
     give_up_all(group, "ann")
     session = group.members["ann"].session
-    group.heard("bob", group.members["bob"].session, 4_000)
+    group.renew_session("bob", group.members["bob"].session, 4_000)
     assert group.next_end_ns == 5_000
     assert group.end_overdue(4_999).ended == ()
     changes = group.end_overdue(5_000)
@@ -65,10 +65,10 @@ def test_a_silent_member_loses_its_queues_and_is_refused() -> None:
     assert changes.members == ("bob",)
     assert queues_of(group, "bob") == {0, 1, 2, 3}
     with pytest.raises(NotGroupMemberError, match="Join again"):
-        group.heard("ann", session, 5_001)
+        group.renew_session("ann", session, 5_001)
     group.join("ann", 5_002, TIMEOUT)
     with pytest.raises(NotGroupMemberError):
-        group.heard("ann", session, 5_003)
+        group.renew_session("ann", session, 5_003)
 
 
 def test_a_lost_connection_leaves_a_moment_to_come_back() -> None:
@@ -77,12 +77,12 @@ def test_a_lost_connection_leaves_a_moment_to_come_back() -> None:
     group.join("bob", 0, TIMEOUT)
     give_up_all(group, "ann")
     before = group.assigned("ann")
-    group.lost("ann", 1_000, GRACE)
+    group.connection_lost("ann", 1_000, GRACE)
     assert group.end_overdue(1_499).ended == ()
     group.join("ann", 1_499, TIMEOUT)
     assert group.assigned("ann") == before, "as if nothing had been"
     assert len(group.end_overdue(6_000).ended) == 1, "the other one was silent"
-    group.lost("ann", 6_100, GRACE)
+    group.connection_lost("ann", 6_100, GRACE)
     assert len(group.end_overdue(6_600).ended) == 1
     assert not group.owners
 
