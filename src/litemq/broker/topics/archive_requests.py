@@ -1,4 +1,4 @@
-"""What archives tell a broker, and what it tells of them."""
+"""The requests of archives: how far an archive has come, and where it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_LOCATION: Final = 1024
 
 
 class ArchiveRequests:
-    """The requests about archives; ``handlers`` are those of a broker."""
+    """Records the progress of archives, and describes them."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = context.store
@@ -41,13 +41,13 @@ class ArchiveRequests:
         answer = ArchiveAnswer(topic_id=topic.topic_id, ttl_ms=topic.ttl_ms)
         if archive is not None:
             answer.location, answer.reported_at = archive.location, archive.at
-            for queue_id, (begin, following) in sorted(archive.queues.items()):
+            for queue_id, (begin, end_offset) in sorted(archive.queues.items()):
                 kept = self._store.state.least.get(QueueKey(topic.topic_id, queue_id), 0)
-                answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=following, kept=kept))
+                answer.queues.append(ArchivedQueue(queue_id=queue_id, begin=begin, next=end_offset, kept=kept))
         caller.answer(frame, answer.SerializeToString())
 
     def _archived_through(self, caller: Caller, frame: Frame) -> None:
-        """Answered once it is safe: what is in the archive may go from then on. Saying it again changes nothing."""
+        """Record that queues are archived. Retention may delete their messages once the record is durable."""
         request = parse(ArchivedThroughRequest, frame[3])
         check_name(request.topic)
         topic = self._topics.find(request.topic)
@@ -62,31 +62,31 @@ class ArchiveRequests:
         queues = self._checked(topic, request)
         end = self._store.log_end
         if known is None or request.replaces or _is_new(known, queues):
-            told = ArchivedThrough(
+            archived = ArchivedThrough(
                 topic_id=topic.topic_id,
                 location=request.location,
                 queues=queues,
                 at=self._clock.wall_ms(),
                 replaces=request.replaces,
             )
-            end = self._store.append_control(Control(archived_through=told)).end
+            end = self._store.append_control(Control(archived_through=archived)).end
         answer_when_safe(self._store, caller, frame, end)
 
     def _checked(self, topic: TopicFacts, request: ArchivedThroughRequest) -> list[Queue]:
         state = self._store.state
         queues: dict[int, Queue] = {}
-        for told in request.queues:
-            key = QueueKey(topic.topic_id, told.queue_id)
-            if told.queue_id >= topic.queues or told.queue_id in queues:
-                raise InvalidArgumentError(f"queue {told.queue_id}: topic {topic.name!r} has {topic.queues}, and each is named once")
-            following = state.next.get(key, 0)
-            begin = told.begin if told.HasField("begin") else min(state.least.get(key, 0), told.next)
-            if not 0 <= begin <= told.next <= following:
+        for queue in request.queues:
+            key = QueueKey(topic.topic_id, queue.queue_id)
+            if queue.queue_id >= topic.queues or queue.queue_id in queues:
+                raise InvalidArgumentError(f"queue {queue.queue_id}: topic {topic.name!r} has {topic.queues}, and each is named once")
+            end_offset = state.next.get(key, 0)
+            begin = queue.begin if queue.HasField("begin") else min(state.least.get(key, 0), queue.next)
+            if not 0 <= begin <= queue.next <= end_offset:
                 raise InvalidArgumentError(
-                    f"archived {begin} … {told.next} of queue {told.queue_id} of {topic.name!r}: it has nothing above {following}. "
+                    f"archived {begin} … {queue.next} of queue {queue.queue_id} of {topic.name!r}: it has nothing above {end_offset}. "
                     "Is this the archive of another cluster?"
                 )
-            queues[told.queue_id] = Queue(topic_id=topic.topic_id, queue_id=told.queue_id, least=begin, next=told.next)
+            queues[queue.queue_id] = Queue(topic_id=topic.topic_id, queue_id=queue.queue_id, least=begin, next=queue.next)
         return list(queues.values())
 
 

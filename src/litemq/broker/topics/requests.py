@@ -12,7 +12,7 @@ from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.topics.queue_ranges import full_range_of
-from litemq.broker.topics.settings import altered, change_of, check_same, queue_ids_of, settings_of, told_settings
+from litemq.broker.topics.settings import altered, change_of, check_same, queue_ids_of, settings_from_wire, settings_to_wire
 from litemq.errors import TopicNotFoundError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -68,7 +68,7 @@ class TopicRequests:
                 f"create it with `litemq topic create {request.topic}`"
             )
         if topic is None:
-            settings = settings_of(request.settings)
+            settings = settings_from_wire(request.settings)
             queue_ids = queue_ids_of(request.queues or self._limits.default_queues, settings)
             topic = self._store.create_topic(request.topic, queue_ids, settings)
             self._answer_change(caller, frame, self._description(topic))
@@ -105,7 +105,7 @@ class TopicRequests:
             ranges.append(full_range_of(self._store, key))
             ranges[-1].confirmed = self._store.confirmed_next(key)
         return TopicAnswer(
-            topic=topic.name, queues=ranges, settings=told_settings(topic), topic_id=topic.topic_id, created_at=topic.created_at
+            topic=topic.name, queues=ranges, settings=settings_to_wire(topic), topic_id=topic.topic_id, created_at=topic.created_at
         )
 
     def _answer_change(self, caller: Caller, frame: Frame, answer: Message) -> None:

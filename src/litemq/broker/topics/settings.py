@@ -1,4 +1,4 @@
-"""The settings of topics: what may be asked for, and what is told of them."""
+"""The settings of topics: validation, and conversion from and to the wire."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from litemq.errors import InvalidArgumentError
 from litemq.proto.control_pb2 import Control, TopicChanged
 from litemq.proto.wire_pb2 import AlterTopicRequest, CreateTopicRequest
-from litemq.proto.wire_pb2 import TopicSettings as ToldSettings
+from litemq.proto.wire_pb2 import TopicSettings as WireSettings
 from litemq.storage.state import TopicFacts, TopicSettings
 from litemq.types import PRIORITY_CLASSES, Archived
 
-__all__ = ["altered", "change_of", "check_same", "queue_ids_of", "settings_of", "told_settings"]
+__all__ = ["altered", "change_of", "check_same", "queue_ids_of", "settings_from_wire", "settings_to_wire"]
 
 _MOST_TTL_MS: Final = 3650 * 86_400_000
 _MOST_BACKLOG: Final = 1 << 40
@@ -19,24 +19,24 @@ _MOST_CHECK_MS: Final = 86_400_000
 _MOST_CHECKS: Final = 1_000
 
 
-def settings_of(told: ToldSettings) -> TopicSettings:
-    """What a request asks for; raises where that cannot be."""
-    return _checked(TopicSettings(*(getattr(told, name) for name in TopicSettings._fields)))
+def settings_from_wire(message: WireSettings) -> TopicSettings:
+    """Return the settings of a wire ``message``, or raise if they are invalid."""
+    return _checked(TopicSettings(*(getattr(message, name) for name in TopicSettings._fields)))
 
 
-def told_settings(topic: TopicFacts) -> ToldSettings:
-    """A topic's settings, for an answer."""
-    return ToldSettings(**topic.settings._asdict())
+def settings_to_wire(topic: TopicFacts) -> WireSettings:
+    """Return the settings of ``topic`` as a wire message."""
+    return WireSettings(**topic.settings._asdict())
 
 
 def queue_ids_of(queues: int, settings: TopicSettings) -> int:
-    """How many queue ids so many queues need."""
+    """Return the number of queue ids that ``queues`` need."""
     return queues * PRIORITY_CLASSES if settings.has_priorities else queues
 
 
 def check_same(topic: TopicFacts, request: CreateTopicRequest) -> None:
-    """Raises where a topic that is there already is not the one that was asked for; what is not named may be as it is."""
-    settings = settings_of(request.settings)
+    """Raise unless ``topic`` has the queues and settings that ``request`` names."""
+    settings = settings_from_wire(request.settings)
     wanted = queue_ids_of(request.queues, settings)
     if wanted not in (0, topic.queues) or any(mine and mine != its for mine, its in zip(settings, topic.settings, strict=True)):
         raise InvalidArgumentError(
@@ -46,7 +46,7 @@ def check_same(topic: TopicFacts, request: CreateTopicRequest) -> None:
 
 
 def altered(topic: TopicFacts, request: AlterTopicRequest) -> TopicFacts:
-    """A topic with the settings that a request names."""
+    """Return ``topic`` with the settings that ``request`` names."""
     named = {name: getattr(request, name) for name in TopicSettings._fields if name != "has_priorities" and request.HasField(name)}
     if named.get("weighted_priorities") and not topic.has_priorities:
         raise InvalidArgumentError(f"topic {topic.name!r} has no priorities, and gets none any more: create another one with priorities")
@@ -56,7 +56,7 @@ def altered(topic: TopicFacts, request: AlterTopicRequest) -> TopicFacts:
 
 
 def change_of(topic: TopicFacts) -> Control:
-    """The record that says a topic's settings."""
+    """Return the record of the topic's settings."""
     return Control(topic_changed=TopicChanged(topic=topic.told()))
 
 
