@@ -25,7 +25,7 @@ from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.jobs.requests import JobRequests
 from litemq.broker.jobs.scheduler import Cron
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.reading.long_polls import Pulling
+from litemq.broker.reading.long_polls import LongPolls
 from litemq.broker.reading.requests import ReadRequests
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -88,7 +88,7 @@ class Broker:
         dead_letters = DeadLetterReader(store)
         self.alarms = context.alarms
         self.groups = GroupCoordinator(context, clock=session_clock, broker=identity.name, zone=identity.zone)
-        self._pulling = Pulling(context)
+        self._long_polls = LongPolls(context)
         self._timers = Timers(context)
         self._tick_batcher = TickBatcher(context, quotas, backlog)
         self._destinations = SendDestinations(context)
@@ -99,12 +99,12 @@ class Broker:
         self._cron = Cron(context)
         self._trace = Trace(context)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
-        for listener in (self.groups, self._pulling, self._lessor, self._trace, self._timers, self._destinations):
+        for listener in (self.groups, self._long_polls, self._lessor, self._trace, self._timers, self._destinations):
             context.events.add(listener)
         self.handlers = HandlerTable(
             (
                 Handler(Opcode.SEND, Permission.TOPIC_PUB, self._send),
-                *ReadRequests(context, self._pulling, self.groups, recent_consumers).handlers,
+                *ReadRequests(context, self._long_polls, self.groups, recent_consumers).handlers,
                 *LeaseRequests(context, self._lessor, self.groups, recent_consumers).handlers,
                 *GroupRequests(context, self.groups).handlers,
                 *GroupAdmin(context, self.groups).handlers,
@@ -167,7 +167,7 @@ class Broker:
         if self._traced is not None:
             caller = self._traced.caller_gone(caller)
         self._tick_batcher.caller_gone(caller)
-        self._pulling.caller_gone(caller)
+        self._long_polls.caller_gone(caller)
         self._lessor.caller_gone(caller)
         self._transactions.caller_gone(caller)
         self.groups.caller_gone(caller)
@@ -186,7 +186,7 @@ class Broker:
         self._transactions.close()
         self.alarms.close()
         self._tick_batcher.close()
-        self._pulling.close()
+        self._long_polls.close()
         self._redrives.close()
         self._lessor.close()
         self._retry_scheduler.close()

@@ -1,6 +1,6 @@
 """PULL, OFFSET_AT_TIME and FIND: reads, of which a pull may wait for new messages.
 
-Entry points: ``ReadRequests`` takes PULL, OFFSET_AT_TIME and FIND, ``Pulling`` answers pulls when there are
+Entry points: ``ReadRequests`` takes PULL, OFFSET_AT_TIME and FIND, ``LongPolls`` answers pulls when there are
 messages, ``scan`` searches a queue for the messages that a filter accepts, ``visible_to`` drops what a group
 has already consumed.
 

@@ -1,7 +1,8 @@
-"""Looking through a queue for the messages that a filter wants.
+"""Filtered scans: search a queue for the messages that a filter accepts.
 
-Entries are looked at by column; of those that may lead to a wanted message, the records are read, many at a time. A scan ends when it has
-found enough, when its time is up, or at the queue's end: so it costs whoever waits beside it a few milliseconds, however little it finds.
+The scan filters the queue's entries by column, and reads the records of the remaining ones, many at a time. It ends
+when it has found enough, when its time is up, or at the end of the queue. So it delays other callers by a few
+milliseconds at most.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Longs = npt.NDArray[np.int64]
 
 
 class Scan(NamedTuple):
-    """What is looked for, where, and how much of it."""
+    """The queue, the first offset, the filter and the limits of a scan."""
 
     key: QueueKey
     first: int
@@ -41,16 +42,16 @@ class Scan(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """Records that were found, and the offset to go on from. ``trouble``: why the record there cannot be read."""
+    """The records found, and the offset to continue from. ``error``: why the record there cannot be read."""
 
     records: bytes
     next_offset: int
     at_end: bool = False
-    trouble: CorruptStoreError | None = None
+    error: CorruptStoreError | None = None
 
 
 def scan(store: Store, asked: Scan) -> Scanned:
-    """Look for messages; it may wait for the disk, and so is not for the event loop."""
+    """Scan a queue. It may wait for the disk, so do not call it on the event loop."""
     found = _Search(store, asked, is_hot=False).run()
     if found is None:
         raise AssertionError("what may wait for the disk is never refused")
@@ -58,7 +59,7 @@ def scan(store: Store, asked: Scan) -> Scanned:
 
 
 def scan_if_hot(store: Store, asked: Scan) -> Scanned | None:
-    """The same where it is in memory, so that nobody waits; else ``None``."""
+    """Scan the part of a queue that is in memory; ``None`` if the start is not."""
     return _Search(store, asked, is_hot=True).run()
 
 
@@ -72,7 +73,7 @@ class _Search:
         self._size = 0
 
     def run(self) -> Scanned | None:
-        """``None``: the disk is needed to begin with."""
+        """Run the scan; ``None`` if the start is not in memory."""
         store, (key, first, wanted, _, _) = self._store, self._asked
         at = first
         while True:
@@ -87,14 +88,14 @@ class _Search:
             candidates = np.flatnonzero(wanted.candidates(entries))
             ended = self._look_at(at, candidates, entries[candidates])
             if ended is not None:
-                nothing_read = self._is_hot and ended.next_offset == first and ended.trouble is None
+                nothing_read = self._is_hot and ended.next_offset == first and ended.error is None
                 return None if nothing_read else ended
             at += entries.size
             if perf_counter() >= self._until:
                 return self._ended(at)
 
     def _look_at(self, base: int, candidates: Longs, entries: npt.NDArray[np.void]) -> Scanned | None:
-        """Read the records of these entries; ``None`` where all were looked at and more may be."""
+        """Read the records of ``entries``; return ``None`` if the scan should continue after them."""
         begin = 0
         while begin < candidates.size:
             if self._is_hot and not self._store.is_hot(int(entries["log_offset"][begin])):
@@ -104,7 +105,7 @@ class _Search:
             try:
                 records = self._store.read_chosen(self._asked.key, queue_offsets, entries[begin:end])
             except CorruptStoreError as error:
-                return self._ended(int(queue_offsets[0]), trouble=error)
+                return self._ended(int(queue_offsets[0]), error=error)
             ended, looked_at = self._choose(records)
             if ended is not None:
                 return ended
@@ -119,8 +120,8 @@ class _Search:
         return begin + max(1, int(np.searchsorted(sizes, _RECORD_BYTES, side="right")))
 
     def _choose(self, records: bytes | memoryview) -> tuple[Scanned | None, int]:
-        """Keep the records that are wanted; says whether that is enough, and how many were looked at."""
-        accepts, most = self._asked.wanted.accepts, self._asked.max_messages
+        """Keep the records that the filter accepts; return the result if it is complete, and the number of records read."""
+        accepts, limit = self._asked.wanted.accepts, self._asked.max_messages
         looked_at = 0
         for view in views(records):
             looked_at += 1
@@ -131,9 +132,9 @@ class _Search:
                 return self._ended(view.queue_offset), looked_at
             self._found.append(raw)
             self._size += len(raw)
-            if len(self._found) >= most or self._size >= self._asked.max_bytes:
+            if len(self._found) >= limit or self._size >= self._asked.max_bytes:
                 return self._ended(view.queue_offset + 1), looked_at
         return None, looked_at
 
-    def _ended(self, next_offset: int, *, at_end: bool = False, trouble: CorruptStoreError | None = None) -> Scanned:
-        return Scanned(b"".join(self._found), next_offset, at_end, trouble)
+    def _ended(self, next_offset: int, *, at_end: bool = False, error: CorruptStoreError | None = None) -> Scanned:
+        return Scanned(b"".join(self._found), next_offset, at_end, error)

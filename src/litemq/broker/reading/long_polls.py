@@ -1,9 +1,10 @@
-"""Reads: a pull that finds nothing waits until its queue has grown, or its time is over.
+"""Long polls: a pull that finds no message waits until its queue has some, or until its wait time ends.
 
-What is in memory is read at once; what is not is read by the store's own threads, one pull of a caller after another. A caller that does not
-take its answers gets no more of them: its pulls wait until it does.
+Records in memory are read at once. Others are read by the store's threads, one pull of a caller after another. If a
+caller does not read its answers, its pulls wait until it does.
 
-A pull with a filter moves on over what its filter does not want, and is answered with where to go on also where it found nothing.
+A pull with a filter skips the messages that the filter rejects. Its answer says where to continue, also if it has
+found nothing.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import PullAnswer, PullRequest
 from litemq.storage.state import QueueKey
 
-__all__ = ["Pulling"]
+__all__ = ["LongPolls"]
 
 _RETRY_AFTER_MS: Final = 100
 _LOG = logging.getLogger(__name__)
 
 
 class _Pull:
-    """One request that has not been answered yet."""
+    """A pull that is not answered yet."""
 
     __slots__ = ("caller", "frame", "generation", "group", "key", "max_bytes", "max_messages", "offset", "timer", "wanted")
 
@@ -59,8 +60,8 @@ class _Pull:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Pulling(QueueListener):
-    """The pulls of all callers, on the event loop that is running when it is made."""
+class LongPolls(QueueListener):
+    """The pulls of all callers, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = context.store
@@ -68,20 +69,20 @@ class Pulling(QueueListener):
         self._limits = context.limits
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[QueueKey, dict[_Pull, None]] = {}
-        self._of_caller: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
-        self._cold: dict[Caller, deque[_Pull]] = {}  # what was read and cannot be sent yet takes memory: so one at a time
+        self._caller_pulls: dict[Caller, dict[_Pull, None]] = defaultdict(dict)
+        self._cold: dict[Caller, deque[_Pull]] = {}  # read one at a time, since the answers take memory until they are sent
         self._reading: set[asyncio.Task[None]] = set()
         self._scanning: Executor = ThreadPoolExecutor(2, thread_name_prefix="litemq-scan")
 
     @property
     def waiting(self) -> int:
-        """How many pulls wait for something to come."""
+        """The number of pulls that wait for messages."""
         return sum(map(len, self._waiting.values()))
 
     def offer(self, caller: Caller, frame: Frame, request: PullRequest, key: QueueKey) -> None:
-        """Take a request; it is answered when there is something, or when it has waited for long enough."""
+        """Take a pull. It is answered when there are messages, or when its wait time ends."""
         limits = self._limits
-        if len(self._of_caller.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
+        if len(self._caller_pulls.get(caller, ())) + len(self._cold.get(caller, ())) >= limits.max_waiting_pulls:
             raise OverloadedError(
                 f"{limits.max_waiting_pulls} pulls of this client wait already: take their answers first", _RETRY_AFTER_MS
             )
@@ -93,14 +94,14 @@ class Pulling(QueueListener):
             if not wait_ms:
                 self._answer(pull, b"")
                 return
-            self._of_caller[caller][pull] = None
+            self._caller_pulls[caller][pull] = None
             self._waiting.setdefault(pull.key, {})[pull] = None
             pull.timer = self._loop.call_later(wait_ms / 1000, self._give_up, pull)
-            if self._store.state.next.get(pull.key, 0) > pull.offset:  # written, and not confirmed yet: nobody will say that it has grown
+            if self._store.state.next.get(pull.key, 0) > pull.offset:  # appended before this pull, so no event will follow
                 self._try_when_confirmed([pull.key], self._store.log_end)
 
     def _try(self, pull: _Pull) -> bool:
-        """Answer a pull if there is something for it, or something is wrong with it; whether it needs to wait no longer."""
+        """Answer a pull if there are messages or an error for it; return whether it no longer waits."""
         if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
             return False
         if not pull.caller.has_room:
@@ -134,27 +135,27 @@ class Pulling(QueueListener):
         return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
 
     def _take(self, pull: _Pull, scanned: Scanned) -> bool:
-        """What a filter found; whether the pull needs to wait no longer. It goes on where that ended, and looks at nothing twice."""
+        """Take the result of a scan, from whose end the pull continues; return whether the pull no longer waits."""
         moved = scanned.next_offset > pull.offset
         pull.offset = scanned.next_offset
         if scanned.records or (moved and not scanned.at_end):
             self._answer(pull, scanned.records)
-        elif scanned.trouble is not None:
-            self._fail(pull, scanned.trouble)
+        elif scanned.error is not None:
+            self._fail(pull, scanned.error)
         else:
             return False
         return True
 
     def _try_again(self, pull: _Pull) -> None:
-        """There was something, or may be: what finds nothing now asks again."""
+        """Try a pull whose caller has read its answers; if there is no message, answer it so."""
         if not self._try(pull):
             self._answer(pull, b"")
 
     def _read_next(self, caller: Caller) -> None:
-        """Read what a caller asked for first, once it takes its answers."""
+        """Read for the first pull of a caller, once the caller reads its answers."""
         waiting = self._cold.get(caller)
         if waiting is None:
-            return  # it has gone
+            return  # the caller is gone
         if not waiting:
             del self._cold[caller]
         elif not caller.has_room:
@@ -172,7 +173,7 @@ class Pulling(QueueListener):
                 asked = _scan_of(pull, pull.wanted)
                 scanned = await self._loop.run_in_executor(self._scanning, scan, self._store, asked)
                 if not self._take(pull, scanned):
-                    self._answer(pull, b"")  # whoever reads comes back, and waits then
+                    self._answer(pull, b"")  # the reader asks again, and waits then
         except LiteMQError as error:
             self._fail(pull, error)
         finally:
@@ -182,39 +183,41 @@ class Pulling(QueueListener):
         self._forget(pull)
         next_offset = pull.offset
         if records and pull.group:
-            records, behind = self._visible(pull, records)
-            next_offset = max(next_offset, behind)
+            records, end_offset = self._visible(pull, records)
+            next_offset = max(next_offset, end_offset)
         answer = PullAnswer(next_offset=next_offset, range=range_of(self._store, pull.key))
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
 
     def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-        """What its group may see of it."""
+        """Return the records that the pull's group may see, and the offset after the last of all."""
         topics, key = self._store.state.topics, pull.key
         topic = topics[key.topic_id]
-        if not topic.queues:  # tried again: the queue is named by the topic that it belongs to
+        if not topic.queues:  # a retry queue: its queue id is its topic's id
             topic = topics[key.queue_id]
         return visible_to(pull.group, self._store, topic, key, records, self._clock.wall_ms())
 
     def _fail(self, pull: _Pull, error: LiteMQError) -> None:
         self._forget(pull)
         if isinstance(error, CorruptStoreError):
-            # What is damaged is never served; the reader is told, and goes on behind it.
+            # A damaged record is never served: the reader gets the error, and continues after it.
             _LOG.error("offset %d of queue %d: %s", pull.offset, pull.key.queue_id, error)
             answer = PullAnswer(next_offset=pull.offset + 1, range=range_of(self._store, pull.key), damaged=str(error))
             pull.caller.answer(pull.frame, answer.SerializeToString())
             return
-        least = self._store.state.least.get(pull.key, 0)
-        if isinstance(error, OffsetOutOfRangeError) and pull.offset < least:
-            error = OffsetExpiredError(f"offsets {pull.offset} … {least - 1} of queue {pull.key.queue_id} are gone: retention took them")
+        start_offset = self._store.state.least.get(pull.key, 0)
+        if isinstance(error, OffsetOutOfRangeError) and pull.offset < start_offset:
+            error = OffsetExpiredError(
+                f"offsets {pull.offset} … {start_offset - 1} of queue {pull.key.queue_id} are gone: retention took them"
+            )
         pull.caller.refuse(pull.frame, error)
 
     def _give_up(self, pull: _Pull) -> None:
-        """Its time is over: a pull that was answered is no longer here."""
+        """Answer a pull whose wait time is over: no messages."""
         self._answer(pull, b"")
 
     def _forget(self, pull: _Pull) -> None:
         if pull.timer is None:
-            return  # it has not waited
+            return  # it does not wait
         pull.timer.cancel()
         pull.timer = None
         waiting = self._waiting.get(pull.key)
@@ -222,11 +225,11 @@ class Pulling(QueueListener):
             waiting.pop(pull, None)
             if not waiting:
                 del self._waiting[pull.key]
-        of_caller = self._of_caller.get(pull.caller)
-        if of_caller is not None:
-            of_caller.pop(pull, None)
-            if not of_caller:
-                del self._of_caller[pull.caller]
+        caller_pulls = self._caller_pulls.get(pull.caller)
+        if caller_pulls is not None:
+            caller_pulls.pop(pull, None)
+            if not caller_pulls:
+                del self._caller_pulls[pull.caller]
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:
         waited_for = [key for key in keys if key in self._waiting]
@@ -257,17 +260,17 @@ class Pulling(QueueListener):
                 self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))
 
     def caller_gone(self, caller: Caller) -> None:
-        """Nobody waits for the answers any more."""
-        for pull in list(self._of_caller.get(caller, ())):
+        """Drop the pulls of ``caller``, whose connection has ended."""
+        for pull in list(self._caller_pulls.get(caller, ())):
             self._forget(pull)
         self._cold.pop(caller, None)
 
     def close(self) -> None:
-        """Tell all who wait that there is nothing."""
+        """Answer all waiting pulls: no messages."""
         for pulls in list(self._waiting.values()):
             for pull in list(pulls):
                 self._answer(pull, b"")
-        self._scanning.shutdown(cancel_futures=True)  # the store must not be closed under one that reads
+        self._scanning.shutdown(cancel_futures=True)  # a scan must not read a closed store
 
 
 def _scan_of(pull: _Pull, wanted: Filter) -> Scan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litemq.broker.groups.coordinator import GroupCoordinator
 from litemq.broker.groups.recent_consumers import RETRY_QUEUE, RecentConsumers
-from litemq.broker.reading.long_polls import Pulling
+from litemq.broker.reading.long_polls import LongPolls
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
@@ -22,12 +22,12 @@ __all__ = ["ReadRequests"]
 class ReadRequests:
     """Look-ups by time and key may wait for the disk, so they run in a thread."""
 
-    def __init__(self, context: BrokerContext, pulling: Pulling, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
+    def __init__(self, context: BrokerContext, long_polls: LongPolls, groups: GroupCoordinator, recent_consumers: RecentConsumers) -> None:
         self._store = context.store
         self._limits = context.limits
         self._topics = context.topics
         self._answers = context.answers
-        self._pulling = pulling
+        self._long_polls = long_polls
         self._groups = groups
         self._recent_consumers = recent_consumers
         self.handlers = (
@@ -47,7 +47,7 @@ class ReadRequests:
             self._recent_consumers.record_visit(
                 request.group, topic.topic_id, queue_id, caller.client_id, request.filter, is_sql=request.filter_is_sql
             )
-        self._pulling.offer(caller, frame, request, key)
+        self._long_polls.offer(caller, frame, request, key)
 
     def _offset_at_time(self, caller: Caller, frame: Frame) -> None:
         request = parse(OffsetAtTimeRequest, frame[3])
@@ -61,10 +61,10 @@ class ReadRequests:
     def _find(self, caller: Caller, frame: Frame) -> None:
         request = parse(FindRequest, frame[3])
         topic = self._topics.find(request.topic)
-        most = min(request.most or self._limits.max_found, self._limits.max_found)
+        limit = min(request.most or self._limits.max_found, self._limits.max_found)
 
         def look() -> tuple[bytes, bytes]:
-            return b"", b"".join(map(_raw, _fitting(self._store.find(topic.name, request.key, most), self._limits.max_pull_bytes)))
+            return b"", b"".join(map(_raw, _fitting(self._store.find(topic.name, request.key, limit), self._limits.max_pull_bytes)))
 
         self._answers.look_up(caller, frame, look)
 

@@ -1,4 +1,7 @@
-"""What of some records a group's member may see: neither what is done already, nor what is too old, which goes to the dead letters now."""
+"""Visibility: filters a pull for one group.
+
+The broker drops records that the group has already consumed, and dead-letters expired records.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ Records = bytes | memoryview
 
 
 def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, records: Records, now: int) -> tuple[Records, int]:
-    """Those of the records that a group may see, and the offset behind the last of them all."""
+    """Return the records that ``group`` may see, and the offset after the last of all ``records``."""
     starts = scan(records, limits=STORED_LIMITS).starts
     header = RecordColumns(records, starts).header
     offsets = header["queue_offset"].astype(np.int64)
-    following = int(offsets[-1]) + 1
+    end_offset = int(offsets[-1]) + 1
     hidden = np.zeros(offsets.size, np.bool_)
     queue = store.state.delivery.progress.of_queue(group, key)
     if queue is not None:
-        for begin, end in queue.done.within(int(offsets[0]), following):
+        for begin, end in queue.done.within(int(offsets[0]), end_offset):
             hidden |= (offsets >= begin) & (offsets < end)
     expire_at = header["expire_at"].astype(np.int64)
     if topic.ttl_ms:
         expire_at = np.where(expire_at == 0, header["store_timestamp"].astype(np.int64) + topic.ttl_ms, expire_at)
     expired = (expire_at != 0) & (expire_at <= now) & ~hidden
     if not hidden.any() and not expired.any():
-        return records, following
+        return records, end_offset
     bounds = [*starts.tolist(), len(records)]
     view = memoryview(records)
     pieces = [view[bounds[number] : bounds[number + 1]] for number in range(offsets.size)]
@@ -43,4 +46,4 @@ def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, recor
     ]
     if dead:
         store.append_placed(dead_letter_records(store, dead, now))
-    return b"".join(pieces[number] for number in np.flatnonzero(~(hidden | expired)).tolist()), following
+    return b"".join(pieces[number] for number in np.flatnonzero(~(hidden | expired)).tolist()), end_offset

@@ -125,13 +125,13 @@ def test_a_damaged_record_is_told_where_it_stands(tmp_path: Path) -> None:
             file.write(b"\xff")
         key = QueueKey(topic.topic_id, 0)
         first = scan(store, Scan(key, 0, _wanted("A"), 10, 1 << 20))
-        assert (_numbers(first.records), first.next_offset, first.trouble is None) == ([0, 3], 5, False)
+        assert (_numbers(first.records), first.next_offset, first.error is None) == ([0, 3], 5, False)
         second = scan(store, Scan(key, 5, _wanted("A"), 10, 1 << 20))
         assert (second.records, second.next_offset) == (b"", 5)
-        assert isinstance(second.trouble, CorruptStoreError)
+        assert isinstance(second.error, CorruptStoreError)
         third = scan(store, Scan(key, 6, _wanted("A"), 10, 1 << 20))
         assert _numbers(third.records) == [8]
-        assert not scan(store, Scan(key, 4, _wanted("C"), 10, 1 << 20)).trouble  # what nobody wants disturbs nobody
+        assert not scan(store, Scan(key, 4, _wanted("C"), 10, 1 << 20)).error  # what nobody wants disturbs nobody
     finally:
         store.close()
 
@@ -179,7 +179,7 @@ def test_a_pull_waits_for_what_is_wanted_and_looks_at_nothing_twice(kind: Kind, 
             waiting = _pull(bob, text="Z", wait_ms=60_000)
             await asyncio.sleep(0)
             await ann.send(_records(20))
-            assert [pull.offset for pulls in broker._pulling._waiting.values() for pull in pulls] == [40]
+            assert [pull.offset for pulls in broker._long_polls._waiting.values() for pull in pulls] == [40]
             assert not waiting.done()
             await ann.send(encode_record(Record("orders", tags=("Z",), properties={"n": "7"})))
             answer = await asyncio.wait_for(waiting, HANG_S)

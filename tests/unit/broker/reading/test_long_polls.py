@@ -61,13 +61,13 @@ def test_what_is_not_there_is_waited_for(kind: Kind, level: Durability, tmp_path
             ann, bob = Asking(broker, "ann"), Asking(broker, "bob")
             await ann.create()
             waiting = [_pull(bob, wait_ms=60_000), _pull(bob, queue_id=1, wait_ms=60_000)]
-            await eventually(lambda: broker._pulling.waiting == 2)
+            await eventually(lambda: broker._long_polls.waiting == 2)
             await ann.send(records(2, level=level))
             assert _offsets(await asyncio.wait_for(waiting[0], HANG_S)) == [0, 1]
-            assert broker._pulling.waiting == 1
+            assert broker._long_polls.waiting == 1
             bob.channel.close()
             await asyncio.gather(waiting[1], return_exceptions=True)
-            assert broker._pulling.waiting == 0
+            assert broker._long_polls.waiting == 0
 
     asyncio.run(main())
 
@@ -80,7 +80,7 @@ def test_what_is_written_and_not_confirmed_yet_is_waited_for(kind: Kind, tmp_pat
             await ann.create()
             await ann.send(records(2, level=Durability.MEMORY))
             assert _offsets(await asyncio.wait_for(_pull(ann, wait_ms=60_000), HANG_S)) == [0, 1]
-            assert broker._pulling.waiting == 0
+            assert broker._long_polls.waiting == 0
 
     asyncio.run(main())
 
@@ -92,7 +92,7 @@ def test_who_has_waited_long_enough_is_told_that_there_is_nothing(tmp_path: Path
             await ann.create()
             answer = await asyncio.wait_for(_pull(ann, wait_ms=20), HANG_S)
             assert PullAnswer.FromString(answer.header).next_offset == 0
-            assert broker._pulling.waiting == 0
+            assert broker._long_polls.waiting == 0
 
     asyncio.run(main())
 
@@ -134,10 +134,10 @@ def test_reads_from_disk_come_one_after_another(tmp_path: Path, monkeypatch: pyt
             refused = [answer for answer in answers if isinstance(answer, OverloadedError)]
             assert most == 1
             assert len(refused) == 30 - 1 - 20, "they wait without end"
-            assert not broker._pulling._cold
+            assert not broker._long_polls._cold
 
             waiting = [asyncio.ensure_future(_pull(ann)) for _ in range(10)]
-            while not broker._pulling._cold:  # noqa: ASYNC110
+            while not broker._long_polls._cold:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             broker.caller_gone(ann.channel)
             await asyncio.sleep(0.05)
@@ -157,7 +157,7 @@ def test_who_does_not_read_gets_no_more_until_it_does(tmp_path: Path) -> None:
             await ann.send(records(2))
             await eventually(lambda: ann.is_asked_to_read)
             assert not waiting.done()
-            assert broker._pulling.waiting == 0  # it is the caller's turn now
+            assert broker._long_polls.waiting == 0  # it is the caller's turn now
             ann.read()
             assert _offsets(await waiting) == [0, 1]
 
