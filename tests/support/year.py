@@ -18,8 +18,8 @@ from typing import ClassVar, Final
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
-from litemq.broker.timers.firing import Timers
+from litemq.broker.timers.changes import Found, TimerChanges, TimerTick
+from litemq.broker.timers.firing import TimerFiring
 from litemq.broker.timers.lookup import TimerName, TimerState
 from litemq.clock import FakeClock
 from litemq.format.record_decode import decode_record
@@ -115,12 +115,12 @@ class SimulatedYear:
     async def _start(self) -> None:
         context = BrokerContext.over(self._store, self._time, BrokerLimits())
         self._alarms = context.alarms
-        self._timers = Timers(context)
+        self._timer_firing = TimerFiring(context)
         self._answers = context.answers
         self._changes = TimerChanges(self._store, context.answers)
 
     def _stop(self, end: Callable[[], None]) -> None:
-        self._timers.close()
+        self._timer_firing.close()
         self._alarms.close()
         end()
 
@@ -135,7 +135,7 @@ class SimulatedYear:
 
     async def _ring(self) -> None:
         self._alarms.ring_due()
-        while (working := self._timers._task.task or self._timers._loading) is not None:
+        while (working := self._timer_firing._task.task or self._timer_firing._loading) is not None:
             await asyncio.wait((working,))
             await asyncio.sleep(0)
 
@@ -204,7 +204,7 @@ class SimulatedYear:
             self._sizes[name] = len(record)
             records.append(record)
         self._store.append(bytearray(b"".join(records)), self._topic_id, self._chance.randrange(_QUEUES), held_after=now)
-        self._timers.on_timer_added()
+        self._timer_firing.on_timer_added()
 
     def _choose(self) -> str | None:
         return self._chance.choice(list(self._waiting)) if self._waiting else None
@@ -212,7 +212,7 @@ class SimulatedYear:
     def _cancel(self) -> None:
         name = self._choose()
         if name is not None:
-            self._change(name, lambda found, turn: turn.cancel(found[TimerName(_TOPIC, name)]))
+            self._change(name, lambda found, tick: tick.cancel(found[TimerName(_TOPIC, name)]))
             del self._waiting[name]
             self._cancelled.add(name)
 
@@ -220,19 +220,19 @@ class SimulatedYear:
         name = self._choose()
         if name is not None:
             due = self._now + self._delay()
-            self._change(name, lambda found, turn: turn.move(found[TimerName(_TOPIC, name)], due))
+            self._change(name, lambda found, tick: tick.move(found[TimerName(_TOPIC, name)], due))
             self._waiting[name].due = due
-            self._timers.on_timer_added()
+            self._timer_firing.on_timer_added()
 
-    def _change(self, name: str, decide: Callable[[Found, TimerTurn], None]) -> None:
+    def _change(self, name: str, decide: Callable[[Found, TimerTick], None]) -> None:
         """As a request would."""
 
         states: list[TimerState] = []
 
-        def checked(found: Found, turn: TimerTurn) -> None:
+        def checked(found: Found, tick: TimerTick) -> None:
             states.append(found[TimerName(_TOPIC, name)].state)
             if states[-1] is TimerState.WAITS:
-                decide(found, turn)
+                decide(found, tick)
 
         self._loop.run_until_complete(self._changes.change([TimerName(_TOPIC, name)], checked))
         assert states[-1] is TimerState.WAITS, f"{name} is {states[-1].name}, and should wait until {self._waiting[name].due}"

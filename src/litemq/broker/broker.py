@@ -33,7 +33,7 @@ from litemq.broker.runtime.handlers import Handler, HandlerTable, Permission
 from litemq.broker.sending.destinations import SendDestinations
 from litemq.broker.sending.send_tick import Request
 from litemq.broker.sending.tick_batcher import TickBatcher
-from litemq.broker.timers.firing import Timers
+from litemq.broker.timers.firing import TimerFiring
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
 from litemq.broker.topics.requests import TopicAnnouncer, TopicRequests
@@ -89,7 +89,7 @@ class Broker:
         self.alarms = context.alarms
         self.groups = GroupCoordinator(context, clock=session_clock, broker=identity.name, zone=identity.zone)
         self._long_polls = LongPolls(context)
-        self._timers = Timers(context)
+        self._timer_firing = TimerFiring(context)
         self._tick_batcher = TickBatcher(context, quotas, backlog)
         self._destinations = SendDestinations(context)
         self._retry_scheduler = RetryScheduler(context)
@@ -99,7 +99,7 @@ class Broker:
         self._cron = Cron(context)
         self._trace = Trace(context)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
-        for listener in (self.groups, self._long_polls, self._lessor, self._trace, self._timers, self._destinations):
+        for listener in (self.groups, self._long_polls, self._lessor, self._trace, self._timer_firing, self._destinations):
             context.events.add(listener)
         self.handlers = HandlerTable(
             (
@@ -175,13 +175,16 @@ class Broker:
     async def fire_due(self) -> int:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
         return (
-            self.alarms.ring_due() + await self._transactions.copy_decided() + await self._timers.fire_due() + await self._cron.fire_due()
+            self.alarms.ring_due()
+            + await self._transactions.copy_decided()
+            + await self._timer_firing.fire_due()
+            + await self._cron.fire_due()
         )
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
-        self._timers.close()
+        self._timer_firing.close()
         self._cron.close()
         self._transactions.close()
         self.alarms.close()

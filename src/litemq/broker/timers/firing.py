@@ -1,7 +1,8 @@
-"""Delayed messages: when they are due, they are placed in the queue that they were sent to.
+"""Timer firing: when a delayed message is due, the broker appends it to the queue that it was sent to.
 
-The record that waits (kind 1) is appended again as it is, with the one that waited as its origin (kind 2): the same record delivers it and ends
-its waiting, so that it neither fires twice nor gets lost between two steps. All that is due at one moment is one append.
+The waiting record (kind 1) is appended again with itself as the origin (kind 2). The same record delivers the
+message and ends its timer, so the message neither fires twice nor gets lost. All messages that are due at one
+moment are one append.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from litemq.storage.timers.entries import Timer
 from litemq.storage.timers.timer_store import ending_of
 from litemq.types import RecordKind
 
-__all__ = ["Timers"]
+__all__ = ["TimerFiring"]
 
-_AT_ONCE: Final = 1024  # timers fired in one append; then others have their turn
+_AT_ONCE: Final = 1024  # timers fired in one append; then other work runs
 _BYTES_AT_ONCE: Final = 4 << 20
-_NEAR_MS: Final = 60_000  # what is due within this time is in memory
+_NEAR_MS: Final = 60_000  # timers due within this time are in memory
 _LOAD_MS: Final = 120_000
 _NEVER: Final = 1 << 60
 _AGAIN_MS: Final = 1000  # after a failure
@@ -42,8 +43,8 @@ _LENGTHS_AT: Final = 116
 _LOG = logging.getLogger(__name__)
 
 
-class Timers(QueueListener):
-    """Fires what a store holds, on the event loop on which it is made."""
+class TimerFiring(QueueListener):
+    """Fires the timers of a store, on the event loop on which it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = context.store
@@ -63,18 +64,18 @@ class Timers(QueueListener):
             self._set_alarm(due)
 
     def close(self) -> None:
-        """Nothing fires any more; what was due is fired by whoever opens the store next."""
+        """Fire no more. The next broker of the store fires what is due."""
         self._task.close()
 
     async def work(self) -> None:
-        """Fire all that is due."""
+        """Fire all timers that are due."""
         await self.fire_due()
 
     async def fire_due(self) -> int:
-        """Fire all that is due now; returns how many messages that were."""
+        """Fire all timers that are due now; return the number of messages."""
         fired = 0
         async with self._firing:
-            now = self._clock.wall_ms()  # what becomes due while these are fired comes together, when its alarm rings
+            now = self._clock.wall_ms()  # timers that become due meanwhile fire together, with their alarm
             while not self._task.is_closed:
                 near_end = self._store.timers.near_end
                 await self._load(now)
@@ -83,7 +84,7 @@ class Timers(QueueListener):
                     fired += await self._fire(timers)
                     await asyncio.sleep(0)
                 elif self._store.timers.near_end > now or self._store.timers.near_end == near_end:
-                    break  # what is left is not due, or not safe yet
+                    break  # the other timers are not due, or not confirmed yet
         return fired
 
     # When it is time ----------------------------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ class Timers(QueueListener):
             self._set_for = None
 
     def on_end(self, after_ms: int) -> None:
-        """The alarm for the first that will be due, or for when the next minutes must be loaded."""
+        """Set the alarm for the next due time, or for the time at which the next timers must be loaded."""
         timers = self._store.timers
         nearest = max(timers.near_end - _NEAR_MS, self._load_after) if self._loading is None else _NEVER
         due = timers.next_due
@@ -107,11 +108,11 @@ class Timers(QueueListener):
             self._set_alarm(max(nearest, self._clock.wall_ms() + max(1, after_ms)))
 
     async def _load(self, now: int) -> None:
-        """See to it that what is due is in memory; and that the next minutes will be, for which nobody waits: retention may have the files."""
+        """Load timers. Wait for those that are due, not for those of the next minutes: retention may hold the files."""
         near_end = self._store.timers.near_end
         is_urgent = near_end <= now
         if self._loading is None and near_end < now + _NEAR_MS and (is_urgent or now >= self._load_after):
-            self._load_after = now + _AGAIN_MS  # unless more is there then
+            self._load_after = now + _AGAIN_MS  # unless more is loaded before
             self._loading = asyncio.get_running_loop().run_in_executor(None, self._store.load_timers, now + _LOAD_MS)
             self._loading.add_done_callback(partial(self._loaded, near_end))
         if is_urgent and self._loading is not None:
@@ -130,7 +131,7 @@ class Timers(QueueListener):
     # Firing -------------------------------------------------------------------------------------------------------------------
 
     async def _fire(self, timers: list[Timer]) -> int:
-        """Append those that were taken to their queues; returns how many."""
+        """Append the messages of ``timers`` to their queues; return their number."""
         store = self._store
         try:
             size = 0
@@ -140,7 +141,7 @@ class Timers(QueueListener):
                     return await self._fire_some(timers[:number])
             return await self._fire_some(timers)
         finally:
-            store.timers.give_back(timers)  # but for those that were fired
+            store.timers.give_back(timers)  # except those that were fired
 
     async def _fire_some(self, timers: list[Timer]) -> int:
         store = self._store
@@ -150,7 +151,7 @@ class Timers(QueueListener):
         try:
             return self._append(timers, records)
         except (InvalidArgumentError, RecordFormatError):
-            # One of them was carried on or cancelled meanwhile, or is damaged: the others are fired without it.
+            # One of them was carried on or cancelled meanwhile, or is damaged: fire the others without it.
             fired = 0
             for timer, record in zip(timers, records, strict=True):
                 fired += self._append_alone(timer, record)
@@ -161,7 +162,7 @@ class Timers(QueueListener):
         cancelled: list[TimerEnded] = []
         batches = self._store.state.delivery.timer_batches
         is_any_cancelled = len(batches) > 0
-        queues: dict[bytes, dict[int, QueueKey | None]] = {}  # by topic and queue: most are of few
+        queues: dict[bytes, dict[int, QueueKey | None]] = {}  # by topic and queue id; there are few
         for timer, record in zip(timers, records, strict=True):
             key = self._destination(record, queues)
             if is_any_cancelled and batches.is_cancelled(*batch_of(record), timer.pending):
@@ -188,7 +189,7 @@ class Timers(QueueListener):
             return 0
 
     def _destination(self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]) -> QueueKey | None:
-        """The queue that a record was sent to, if it is still there; those that were looked up are ``known``."""
+        """Return the queue that a record was sent to, if it is still there. ``known`` caches the look-ups."""
         (queue_id,) = _QUEUE_ID.unpack_from(record, _QUEUE_ID_AT)
         id_length, topic_length = _LENGTHS.unpack_from(record, _LENGTHS_AT)
         topic_at = FIXED_BYTES + id_length
@@ -200,15 +201,15 @@ class Timers(QueueListener):
         return queues[queue_id]
 
     def _give_up(self, timer: Timer, reason: str) -> None:
-        """One that cannot be delivered does not wait for ever; the log says that it ended."""
+        """End a timer whose message cannot be delivered."""
         _LOG.error("the delayed message at log offset %d cannot be delivered: %s", timer.pending, reason)
         self._end([TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)])
 
     def _end(self, taken: list[TimerEnded], *, is_wanted: bool = False) -> None:
-        """One record for all that wait no longer, but for those that somebody else has ended or moved meanwhile."""
+        """Append one record that ends the timers ``taken``, except those that were ended or moved meanwhile."""
 
         def decide() -> list[Control]:
-            ended = [told for told in taken if self._store.timers.is_taken(told.pending)]
+            ended = [timer for timer in taken if self._store.timers.is_taken(timer.pending)]
             return [Control(timers_ended=TimersEnded(timers=ended, cancelled=is_wanted))] if ended else []
 
         self._store.change_timers(decide)

@@ -1,7 +1,7 @@
-"""Delayed messages that wait, listed page by page in the order of their due times.
+"""Timer listing: waiting delayed messages, page by page in the order of their due times.
 
-Timers know neither topics nor keys: their records are read, so many for a page at most, and those that are meant are told. Those with a key are
-found through the key index.
+Timers have neither topic nor key, so the broker reads their records, up to a limit per page, and selects from them.
+Messages with a key are found through the key index.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from litemq.broker.timers.lookup import is_pending, place_of
+from litemq.broker.timers.lookup import is_pending, log_offset_of
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.format.record_view import RecordView
 from litemq.format.timer_batches import BATCH_ID
@@ -20,9 +20,9 @@ from litemq.proto.wire_pb2 import ListTimersRequest, TimerFacts, TimersAnswer
 from litemq.storage.store import Store
 from litemq.storage.timers.entries import Timer
 
-__all__ = ["TimerPages", "facts_of"]
+__all__ = ["TimerListing", "facts_of"]
 
-_LOOKED_AT: Final = 10_000  # timers for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 10_000  # timers for one answer; the client asks again for more
 _READ_BYTES: Final = 8 << 20  # for one answer
 _MOST_WITH_KEY: Final = 1_000
 _MOST_FACTS: Final = 1_000
@@ -31,14 +31,14 @@ _WAITS: Final = 1
 _LOG = logging.getLogger(__name__)
 
 
-class _Wanted(NamedTuple):
-    """Which are meant: those that fit all that is said."""
+class _TimerSelection(NamedTuple):
+    """Selects messages that match every field that is not empty."""
 
     topic: str
     key: str
     batch_id: str
 
-    def fits(self, record: RecordView) -> bool:
+    def matches(self, record: RecordView) -> bool:
         if record.topic != self.topic:
             return False
         if self.batch_id and record.properties.get(BATCH_ID, "") != self.batch_id:
@@ -46,25 +46,25 @@ class _Wanted(NamedTuple):
         return not self.key or self.key == record.message_id or self.key in record.keys
 
 
-class TimerPages:
-    """Reads a store; from any thread, and it may wait for the disk."""
+class TimerListing:
+    """Reads the timers of a store. Any thread may call it; it may wait for the disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def page(self, request: ListTimersRequest) -> TimersAnswer:
-        """The next ones that are meant, of those that are safe."""
+        """Return the next page of the confirmed timers that ``request`` selects."""
         self._store.wait_confirmed(self._store.log_end)
         after = max((request.since, -1), (request.after_due, request.after_pending))
         until = request.until or _FOREVER
-        most = min(request.most, _MOST_FACTS)
+        limit = min(request.most, _MOST_FACTS)
         timers, is_end = self._candidates(request, after, until)
-        wanted = _Wanted(request.topic, request.key, request.batch_id)
+        selection = _TimerSelection(request.topic, request.key, request.batch_id)
         answer = TimersAnswer(is_end=is_end, next_due=after[0], next_pending=after[1])
         for timer, record in self._read(timers):
-            if record is not None and wanted.fits(record) and not self._is_cancelled(timer, record):
+            if record is not None and selection.matches(record) and not self._is_cancelled(timer, record):
                 if not request.count_only:
-                    if len(answer.timers) == most:
+                    if len(answer.timers) == limit:
                         answer.is_end = False
                         break
                     answer.timers.append(facts_of(record, timer, _WAITS))
@@ -75,7 +75,7 @@ class TimerPages:
         return answer
 
     def _candidates(self, request: ListTimersRequest, after: tuple[int, int], until: int) -> tuple[list[Timer], bool]:
-        """Timers behind a place, in order, and whether there are no more."""
+        """Return the timers from ``after`` to ``until``, in order, and whether there are no more."""
         if request.key:
             with_key = self._with_key(request.topic, request.key)
             if with_key is not None:
@@ -84,21 +84,23 @@ class TimerPages:
         return timers, len(timers) < _LOOKED_AT
 
     def _with_key(self, topic: str, key: str) -> list[Timer] | None:
-        """Those with a key; nothing where so many have it that they are better looked for in order."""
+        """Return the timers with ``key``; ``None`` if there are too many, so that reading in order is better."""
         found = self._store.find(topic, key, _MOST_WITH_KEY, anywhere=True)
         if len(found) == _MOST_WITH_KEY:
             return None
         pendings = [one for one in found if is_pending(one)]
         if not pendings:
             return []
-        places = np.array(list(map(place_of, pendings)), np.int64)
+        log_offsets = np.array(list(map(log_offset_of, pendings)), np.int64)
         dues = np.array([one.record.delay_time for one in pendings], np.int64)
         timers = self._store.timers
-        live = zip(pendings, self._store.timers_among(dues, places).tolist(), strict=True)
-        return [Timer(timers.due_of(place_of(one), one.record.delay_time), place_of(one), one.size) for one, waits in live if waits]
+        live = zip(pendings, self._store.timers_among(dues, log_offsets).tolist(), strict=True)
+        return [
+            Timer(timers.due_of(log_offset_of(one), one.record.delay_time), log_offset_of(one), one.size) for one, waits in live if waits
+        ]
 
     def _read(self, timers: Iterable[Timer]) -> Iterator[tuple[Timer, RecordView | None]]:
-        """Their records, as many as fit; nothing for one that was fired or carried on meanwhile, or cannot be read."""
+        """Yield the records of ``timers``, up to ``_READ_BYTES``; ``None`` if one is gone meanwhile or cannot be read."""
         size = 0
         for timer in timers:
             size += timer.size
@@ -118,7 +120,7 @@ class TimerPages:
 
 
 def facts_of(record: RecordView, timer: Timer, state: int) -> TimerFacts:
-    """What is told of a delayed message."""
+    """Return the facts of a delayed message, for the wire."""
     return TimerFacts(
         message_id=record.message_id,
         state=state,

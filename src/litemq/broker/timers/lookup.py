@@ -1,4 +1,4 @@
-"""What became of delayed messages, as the log tells it by their ids: one waits, was delivered, or was cancelled."""
+"""Timer look-up: whether a delayed message waits, was delivered or was cancelled, by its id."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from litemq.format.timer_batches import BATCH_ID
 from litemq.storage.store import Store
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "place_of"]
+__all__ = ["NOT_FOUND", "FoundTimer", "TimerLookup", "TimerName", "TimerState", "is_pending", "log_offset_of"]
 
-_MOST_COPIES: Final = 32  # the latest ones tell: what waits has no copy behind it
+_MOST_COPIES: Final = 32  # the latest ones decide: a waiting message has no later copy
 _DELIVERED: Final = (RecordKind.MESSAGE, RecordKind.FIRED, RecordKind.COMMITTED, RecordKind.RETRY, RecordKind.DEAD)
 
 
 class TimerName(NamedTuple):
-    """By which a delayed message is known."""
+    """The topic and the id of a delayed message."""
 
     topic: str
     message_id: str
 
 
 class TimerState(IntEnum):
-    """What is known of one."""
+    """The state of a delayed message."""
 
     UNKNOWN = 0
     WAITS = 1
@@ -35,7 +35,7 @@ class TimerState(IntEnum):
 
 
 class FoundTimer(NamedTuple):
-    """The record that waits, or waited last, without its body, and where it stands."""
+    """The state, with the latest waiting record without its body, and its log offset."""
 
     state: TimerState
     stored: StoredRecord | None = None
@@ -58,14 +58,14 @@ NOT_FOUND: Final = FoundTimer(TimerState.UNKNOWN)
 
 
 class TimerLookup:
-    """Reads a store; from any thread, and it may wait for the disk."""
+    """Looks up timers in a store. Any thread may call it; it may wait for the disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def find(self, names: Iterable[TimerName]) -> dict[TimerName, FoundTimer]:
-        """What became of some messages. What was written last is found, too."""
-        # A record that fired one of them may not be safe yet, and is not found until then: without it, the other would seem cancelled.
+        """Return the state of the messages ``names``, including the latest appends."""
+        # A record that fired a message is not found before it is confirmed: without it, the message would seem cancelled.
         self._store.wait_confirmed(self._store.log_end)
         copies = {name: self._copies(name) for name in dict.fromkeys(names)}
         pendings = [one for found in copies.values() for one in found if is_pending(one)]
@@ -73,39 +73,39 @@ class TimerLookup:
         return {name: self._state(name, found, live) for name, found in copies.items()}
 
     def _copies(self, name: TimerName) -> list[StoredRecord]:
-        """Everything with the id, the latest first; without bodies, since many are looked up together."""
+        """Return all records with the id, the latest first, without bodies because there may be many."""
         found = self._store.find(name.topic, name.message_id, _MOST_COPIES, anywhere=True)
         return [one._replace(record=one.record._replace(body=b"")) for one in found if one.record.message_id == name.message_id]
 
     def _live(self, pendings: list[StoredRecord]) -> set[int]:
-        """Those that wait, by their places in the log."""
+        """Return the log offsets of the messages that wait."""
         if not pendings:
             return set()
-        places = np.array([place_of(one) for one in pendings], np.int64)
+        log_offsets = np.array([log_offset_of(one) for one in pendings], np.int64)
         dues = np.array([one.record.delay_time for one in pendings], np.int64)
-        return set(places[self._store.timers_among(dues, places)].tolist())
+        return set(log_offsets[self._store.timers_among(dues, log_offsets)].tolist())
 
     def _state(self, name: TimerName, copies: list[StoredRecord], live: set[int]) -> FoundTimer:
         pendings = [one for one in copies if is_pending(one)]
-        waiting = next((one for one in pendings if place_of(one) in live), None)
+        waiting = next((one for one in pendings if log_offset_of(one) in live), None)
         batches = self._store.state.delivery.timer_batches
         if waiting is not None:
-            found = FoundTimer(TimerState.WAITS, waiting, place_of(waiting))
+            found = FoundTimer(TimerState.WAITS, waiting, log_offset_of(waiting))
             if batches.is_cancelled(name.topic, found.batch_id, found.pending):
                 return found._replace(state=TimerState.CANCELLED)
             return found
         latest = pendings[0] if pendings else None
         if any(one.stamp is not None and one.stamp.kind in _DELIVERED for one in copies):
             known = latest or copies[-1]
-            return FoundTimer(TimerState.DELIVERED, known, place_of(known))
-        return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, place_of(latest))
+            return FoundTimer(TimerState.DELIVERED, known, log_offset_of(known))
+        return NOT_FOUND if latest is None else FoundTimer(TimerState.CANCELLED, latest, log_offset_of(latest))
 
 
 def is_pending(stored: StoredRecord) -> bool:
-    """Whether a record is one that waits for its due time, or did."""
+    """Return whether a record waits for its due time, or has waited."""
     return stored.stamp is not None and stored.stamp.kind is RecordKind.PENDING and stored.stamp.consume_count == 0
 
 
-def place_of(stored: StoredRecord) -> int:
-    """Where a record stands in the log."""
+def log_offset_of(stored: StoredRecord) -> int:
+    """Return the log offset of a record, −1 if it is not stored."""
     return -1 if stored.stamp is None else stored.stamp.commitlog_offset

@@ -1,4 +1,4 @@
-"""What is asked about delayed messages, and what a broker answers."""
+"""The requests about delayed messages: cancel, reschedule, describe, list."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.broker.timers.changes import Found, TimerChanges, TimerTurn
-from litemq.broker.timers.listing import TimerPages
+from litemq.broker.timers.changes import Found, TimerChanges, TimerTick
+from litemq.broker.timers.listing import TimerListing
 from litemq.broker.timers.lookup import FoundTimer, TimerName, TimerState
 from litemq.errors import (
     InvalidArgumentError,
@@ -47,7 +47,7 @@ _RETRY_AFTER_MS: Final = 100
 
 
 class _Cancelled(IntEnum):
-    """What becomes of a message that is to be cancelled."""
+    """The outcome of a cancel."""
 
     UNKNOWN = 0
     CANCELLED = 1
@@ -64,7 +64,7 @@ _OUTCOMES: Final = {
 
 
 class TimerRequests:
-    """``handlers`` are those of a broker."""
+    """Changes, describes and lists delayed messages."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
@@ -73,7 +73,7 @@ class TimerRequests:
         self._answers = context.answers
         self._topics = context.topics
         self._events = context.events
-        self._pages = TimerPages(store)
+        self._listing = TimerListing(store)
         self._changes = TimerChanges(store, context.answers)
         self.handlers = (
             Handler(Opcode.CANCEL_TIMERS, Permission.TOPIC_UPDATE, self._cancel),
@@ -91,10 +91,10 @@ class TimerRequests:
         names = [TimerName(topic, _checked(message_id)) for message_id in request.message_ids]
         outcomes: list[_Cancelled] = []
 
-        def decide(found: Found, turn: TimerTurn) -> None:
+        def decide(found: Found, tick: TimerTick) -> None:
             for name in dict.fromkeys(names):
                 if found[name].state is TimerState.WAITS:
-                    turn.cancel(found[name])
+                    tick.cancel(found[name])
             outcomes[:] = [_OUTCOMES[found[name].state] for name in names]
 
         async def answer() -> tuple[bytes, bytes]:
@@ -125,12 +125,12 @@ class TimerRequests:
         name = TimerName(self._topics.find(request.topic).name, _checked(request.message_id))
         facts: list[TimerFacts] = []
 
-        def decide(found: Found, turn: TimerTurn) -> None:
+        def decide(found: Found, tick: TimerTick) -> None:
             timer, now = found[name], self._clock.wall_ms()
-            due = max(request.due, now)  # what is past is due at once
+            due = max(request.due, now)  # a past time is due at once
             self._check_moved(name, timer, due, now)
-            if due != turn.due_of(timer):
-                turn.move(timer, due)
+            if due != tick.due_of(timer):
+                tick.move(timer, due)
             facts[:] = [_facts(name, timer, due)]
 
         async def answer() -> tuple[bytes, bytes]:
@@ -146,7 +146,7 @@ class TimerRequests:
             raise TimerNotFoundError("no delayed message has this id here: check the topic, and the id with the producer's receipt")
         if timer.state is not TimerState.WAITS:
             raise TimerEndedError(f"the message was {timer.state.name.lower()} before, and cannot be moved: send another one")
-        if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since it was looked up
+        if delivery.timer_batches.is_cancelled(name.topic, timer.batch_id, timer.pending):  # since the look-up
             raise TimerEndedError("the message was cancelled with its batch, and cannot be moved: send another one")
         if due > now + MOST_DELAY_MS + CLOCKS_DIFFER_MS:
             raise InvalidArgumentError(f"due={due}: choose a time within 365 days")
@@ -170,9 +170,9 @@ class TimerRequests:
     async def _described(self, name: TimerName) -> tuple[bytes, bytes]:
         facts: list[TimerFacts] = []
 
-        def decide(found: Found, turn: TimerTurn) -> None:
+        def decide(found: Found, tick: TimerTick) -> None:
             timer = found[name]
-            facts[:] = [_facts(name, timer, turn.due_of(timer))]
+            facts[:] = [_facts(name, timer, tick.due_of(timer))]
 
         for _ in range(_READ_AGAIN):
             await self._changes.change([name], decide)
@@ -181,7 +181,7 @@ class TimerRequests:
                 try:
                     record = await asyncio.get_running_loop().run_in_executor(self._answers.lookups, self._store.read_raw, facts[0].pending)
                 except OffsetOutOfRangeError:
-                    continue  # it was carried on, and its old place is gone
+                    continue  # retention carried it on, and its old log offset is gone
             return TimersAnswer(timers=facts, is_end=True).SerializeToString(), record
         raise OverloadedError(f"message {name.message_id} moves too often to be read: ask again", _RETRY_AFTER_MS)
 
@@ -194,7 +194,7 @@ class TimerRequests:
             if len(text.encode()) > MAX_KEY_BYTES:
                 raise InvalidArgumentError(f"{text[:80]!r}: at most {MAX_KEY_BYTES} bytes are a key, an id or a batch")
 
-        self._answers.look_up(caller, frame, lambda: (self._pages.page(request).SerializeToString(), b""))
+        self._answers.look_up(caller, frame, lambda: (self._listing.page(request).SerializeToString(), b""))
 
 
 def _facts(name: TimerName, timer: FoundTimer, due: int) -> TimerFacts:

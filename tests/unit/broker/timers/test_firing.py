@@ -287,8 +287,8 @@ def test_a_store_that_has_failed_is_no_surprise(tmp_path: Path, caplog: pytest.L
             clock.advance(1)
             with pytest.raises(StoreFailedError):
                 await broker.fire_due()
-            await broker._timers._task.run()
-            await broker._timers._task.run()
+            await broker._timer_firing._task.run()
+            await broker._timer_firing._task.run()
             assert caplog.text.count("timers were not fired") == 1
 
     _run(main())

@@ -145,7 +145,7 @@ def test_cancelled_while_it_is_about_to_fire(tmp_path: Path) -> None:
             clock.advance(1)
             taken = store.timers.take(clock.wall_ms(), store.confirm_offset, 10)
             assert await _cancel(ann, "m-0") == [CANCELLED]
-            assert await broker._timers._fire_some(taken) == 1
+            assert await broker._timer_firing._fire_some(taken) == 1
             assert await _ids(broker) == ["m-1"]
 
     _run(main())

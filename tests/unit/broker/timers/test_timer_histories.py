@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.broker_clock import BrokerClock
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.timers.firing import Timers
+from litemq.broker.timers.firing import TimerFiring
 from litemq.broker.timers.lookup import FoundTimer, TimerLookup, TimerName, TimerState
 from litemq.clock import FakeClock
 from litemq.format.record_decode import decode_record
@@ -58,11 +58,11 @@ class TimerHistories(RuleBasedStateMachine):
         self.timers = self.runner.run(self._start())
         self._read()  # what became due meanwhile
 
-    async def _start(self) -> Timers:
+    async def _start(self) -> TimerFiring:
         context = BrokerContext.over(self.store, self.time, BrokerLimits())
         self.alarms = context.alarms
         self.alarms.close()  # nothing rings by itself: what happens, and when, depends on nothing but the steps
-        timers = Timers(context)
+        timers = TimerFiring(context)
         if timers._task.task is not None:
             await timers._task.task
         return timers

@@ -10,7 +10,7 @@ import pytest
 
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.context import BrokerContext
-from litemq.broker.timers.firing import Timers
+from litemq.broker.timers.firing import TimerFiring
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError
 from litemq.format.record_encode import encode_record
@@ -51,7 +51,7 @@ def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path:
         store = SlowStore(tmp_path, clock)
         context = BrokerContext.over(store, clock, BrokerLimits())
         alarms = context.alarms
-        timers = Timers(context)
+        timers = TimerFiring(context)
         await timers.fire_due()
         now = clock.wall_ms()
         store.send(now + 100 * SECOND, now + 300 * SECOND)
@@ -74,7 +74,7 @@ def test_what_is_near_is_fired_while_the_next_minutes_cannot_be_loaded(tmp_path:
     asyncio.run(main())
 
 
-def _loading(timers: Timers) -> asyncio.Future[None] | None:
+def _loading(timers: TimerFiring) -> asyncio.Future[None] | None:
     return timers._loading
 
 
@@ -84,7 +84,7 @@ def test_loading_that_fails_is_tried_again_a_second_later(tmp_path: Path, caplog
         store = SlowStore(tmp_path, clock)
         context = BrokerContext.over(store, clock, BrokerLimits())
         alarms = context.alarms
-        timers = Timers(context)
+        timers = TimerFiring(context)
         await timers.fire_due()
         store.failure = CorruptStoreError("day-1", 0, "damaged")
         clock.advance(110)
