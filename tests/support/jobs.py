@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from litemq.broker.jobs.changes import JobChanges, PutHow
-from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
@@ -41,8 +41,8 @@ class JobBench(QueueListener):
         context.events.add(self)
         self.alarms = context.alarms
         self.grown: list[QueueKey] = []
-        self.cron = Cron(context)
-        self.changes = JobChanges(context, self.cron)
+        self.scheduler = JobScheduler(context)
+        self.changes = JobChanges(context, self.scheduler)
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         self.grown += keys
@@ -55,7 +55,7 @@ class JobBench(QueueListener):
 
     async def fire(self) -> int:
         """Send what is due."""
-        return await self.cron.fire_due()
+        return await self.scheduler.fire_due()
 
     def row(self, job_id: str = "j") -> JobRow:
         slot = self.jobs.slot_of(job_id)
@@ -81,7 +81,7 @@ class JobBench(QueueListener):
         self.store.commit_offsets(group, [(key, self.store.state.next.get(key, 0)) for key in keys])
 
     def stop(self) -> None:
-        self.cron.close()
+        self.scheduler.close()
         self.alarms.close()
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from litemq.broker.groups.coordinator import GroupCoordinator
 from litemq.broker.groups.member_requests import GroupRequests
 from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.jobs.requests import JobRequests
-from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.reading.long_polls import LongPolls
 from litemq.broker.reading.requests import ReadRequests
@@ -96,7 +96,7 @@ class Broker:
         self._lessor = Lessor(context, self._retry_scheduler)
         self._transactions = Transactions(context, quotas, backlog)
         self._redrives = Redrives(context, dead_letters)
-        self._cron = Cron(context)
+        self._job_scheduler = JobScheduler(context)
         self._trace = Trace(context)
         self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
         for listener in (self.groups, self._long_polls, self._lessor, self._trace, self._timer_firing, self._destinations):
@@ -112,7 +112,7 @@ class Broker:
                 *ArchiveRequests(context).handlers,
                 *self._transactions.handlers,
                 *TimerRequests(context).handlers,
-                *JobRequests(context, self._cron).handlers,
+                *JobRequests(context, self._job_scheduler).handlers,
                 *DeadLetterRequests(context, dead_letters, self._redrives).handlers,
                 *WhyRequests(context, recent_consumers).handlers,
             )
@@ -178,14 +178,14 @@ class Broker:
             self.alarms.ring_due()
             + await self._transactions.copy_decided()
             + await self._timer_firing.fire_due()
-            + await self._cron.fire_due()
+            + await self._job_scheduler.fire_due()
         )
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
         self._trace.close()
         self._timer_firing.close()
-        self._cron.close()
+        self._job_scheduler.close()
         self._transactions.close()
         self.alarms.close()
         self._tick_batcher.close()

@@ -1,4 +1,4 @@
-"""Jobs are created, changed, paused and deleted: what is asked for in one request becomes one record."""
+"""Changes of jobs: create, change, pause, delete. The changes of one request are one record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from litemq.broker.jobs.job import checked, ticks_between
-from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.topic_directory import check_queue
 from litemq.errors import InvalidArgumentError, JobExistsError, JobNotFoundError, LiteMQError, OverloadedError
@@ -21,14 +21,14 @@ from litemq.storage.state.jobs.jobs import first_job_number
 
 __all__ = ["JobChanges", "PutHow"]
 
-_AT_ONCE: Final = 32  # jobs that are checked, before others have their turn
+_AT_ONCE: Final = 32  # jobs that are checked before other work runs
 _MOST_COUNTED: Final = 1_000
 _RETRY_AFTER_MS: Final = 1_000
 _WHEN: Final = ("expression", "timezone", "every_ms", "anchor", "start_at", "end_at")
 
 
 class PutHow(IntEnum):
-    """What a job that is put may be to those that are there."""
+    """Whether PUT_JOBS may create a job, change one, or both."""
 
     CREATE = 0
     CHANGE = 1
@@ -36,26 +36,26 @@ class PutHow(IntEnum):
 
 
 class JobChanges:
-    """On the event loop; each change is told to ``cron``."""
+    """Changes jobs on the event loop, and reschedules them."""
 
-    def __init__(self, context: BrokerContext, cron: Cron) -> None:
+    def __init__(self, context: BrokerContext, scheduler: JobScheduler) -> None:
         self._store = context.store
         self._clock = context.clock
         self._topics = context.topics
-        self._cron = cron
+        self._scheduler = scheduler
         self._max_jobs = context.limits.max_jobs
         self._max_bytes = context.limits.max_job_bytes
         self._jobs = context.store.state.delivery.jobs
 
-    async def put(self, told: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
-        """Create or change jobs; for each what was done, or why not. Those that are wrong do not keep the others from it."""
+    async def put(self, definitions: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
+        """Create or change jobs; return the outcome of each. An invalid job does not affect the others."""
         now = self._clock.wall_ms()
         kept: list[JobDefinition | LiteMQError] = []
-        for number, each in enumerate(told):
+        for number, each in enumerate(definitions):
             kept.append(self._checked(each, now))
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
-        # From here on nobody else changes anything.
+        # From here on, no other request changes a job.
         outcomes: list[JobOutcome] = []
         changes: list[JobPut] = []
         ids: set[str] = set()
@@ -78,10 +78,10 @@ class JobChanges:
             self._append(changes)
         return outcomes
 
-    def _checked(self, told: JobDefinition, now: int) -> JobDefinition | LiteMQError:
-        slot = self._jobs.slot_of(told.id)
+    def _checked(self, definition: JobDefinition, now: int) -> JobDefinition | LiteMQError:
+        slot = self._jobs.slot_of(definition.id)
         try:
-            job = checked(told, now, None if slot is None else self._jobs.definition(slot))
+            job = checked(definition, now, None if slot is None else self._jobs.definition(slot))
             topic = self._topics.find(job.topic)
             if job.HasField("queue_id"):
                 check_queue(topic, job.queue_id)
@@ -92,7 +92,7 @@ class JobChanges:
         return job
 
     def _change(self, job: JobDefinition, how: PutHow, now: int, *, new: int) -> JobPut | None:
-        """What a record says of a job; nothing, where it is as it was."""
+        """Return the change of a job for the record; ``None`` if the job is unchanged."""
         slot = self._jobs.slot_of(job.id)
         if slot is None:
             if how is PutHow.CHANGE:
@@ -107,7 +107,7 @@ class JobChanges:
             return JobPut(definition=job.SerializeToString(deterministic=True), through=now)
         before = self._jobs.definition(slot)
         if how is not PutHow.CHANGE:
-            job.paused = before.paused  # whoever creates a job again does not mean that
+            job.paused = before.paused  # creating a job again keeps it paused
         definition = job.SerializeToString(deterministic=True)
         if definition == self._jobs.table.definitions[slot]:
             return None
@@ -118,11 +118,11 @@ class JobChanges:
         change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=definition)
         is_another_time = any(getattr(before, name) != getattr(job, name) for name in _WHEN)
         if is_another_time or (before.paused and not job.paused):
-            self._begin_anew(change, slot, before, now)
+            self._restart_schedule(change, slot, before, now)
         return change
 
-    def _begin_anew(self, change: JobPut, slot: int, before: JobDefinition, now: int) -> None:
-        """Ticks that were due until now are not sent any more: it is another schedule, or they were paused. At least so many, if they are many."""
+    def _restart_schedule(self, change: JobPut, slot: int, before: JobDefinition, now: int) -> None:
+        """Skip the ticks that were due until now, and count up to ``_MOST_COUNTED`` of them."""
         row = self._jobs.table.columns[slot]
         change.through = max(now, int(row["through"]))
         change.skipped = bool(row["queued"]) + sum(1 for _ in ticks_between(before, int(row["through"]), now, _MOST_COUNTED))
@@ -136,14 +136,14 @@ class JobChanges:
             return Control(jobs_put=JobsPut(jobs=changes))
 
         self._store.append_numbered(make)
-        self._tell(change.number for change in changes)
+        self._reschedule(change.number for change in changes)
 
-    def _tell(self, numbers: Iterable[int]) -> None:
+    def _reschedule(self, numbers: Iterable[int]) -> None:
         slots = self._jobs.table.slots(np.fromiter(numbers, np.int64))
-        self._cron.changed(slots[slots >= 0].tolist())
+        self._scheduler.reschedule(slots[slots >= 0].tolist())
 
     def pause(self, ids: Sequence[str], *, paused: bool) -> list[JobOutcome]:
-        """Pause jobs, or let them go on: what was due meanwhile is not sent, but counted."""
+        """Pause or resume jobs. Ticks that were due meanwhile are not sent, but counted."""
         changes, outcomes, now = [], [], self._clock.wall_ms()
         for job_id in dict.fromkeys(ids):
             slot = self._jobs.slot_of(job_id)
@@ -157,7 +157,7 @@ class JobChanges:
                 job.paused = paused
                 change = JobPut(number=int(self._jobs.table.numbers[slot]), definition=job.SerializeToString(deterministic=True))
                 if not paused:
-                    self._begin_anew(change, slot, before, now)
+                    self._restart_schedule(change, slot, before, now)
                 changes.append(change)
         if changes:
             self._append(changes)
@@ -176,7 +176,7 @@ class JobChanges:
         if numbers:
             slots = self._jobs.table.slots(np.array(numbers, np.int64))
             self._store.append_control(Control(jobs_deleted=JobsDeleted(numbers=numbers)))
-            self._cron.changed(slots[slots >= 0].tolist())
+            self._scheduler.reschedule(slots[slots >= 0].tolist())
         return outcomes
 
 

@@ -1,4 +1,4 @@
-"""What a job may be, when it runs next, and what it sends."""
+"""Jobs: validation of a definition, due ticks, and the record of a tick. Pure."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _MOST_BODY: Final = 256 << 10  # of a million jobs that are all kept in memory
 _LIMITS: Final = RecordLimits(512 << 10)
 
 
-def checked(told: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
-    """A definition as it is kept, or an error that says what is wrong. One that changes a job goes on from what it was."""
+def checked(definition: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
+    """Return ``definition`` as it is stored, or raise if it is invalid. ``before`` is the definition that it changes."""
     job = JobDefinition()
-    job.CopyFrom(told)
+    job.CopyFrom(definition)
     job_id = job.id
     check_name(job_id, "job")
     if len(job_id) > MAX_JOB_ID:
@@ -107,13 +107,13 @@ def _check_rules(job: JobDefinition) -> None:
         raise InvalidArgumentError(f"job {job.id!r}: whether a run is over is known of a group: say group_id, or let runs overlap")
     if not job.catch_up_window_ms:
         job.catch_up_window_ms = _DAY_MS
-    for name, length, most in (
+    for name, length, limit in (
         ("catch_up_window_ms", job.catch_up_window_ms, _LONGEST_MS),
         ("jitter_ms", job.jitter_ms, _DAY_MS),
         ("timeout_ms", job.timeout_ms, _DAY_MS),
     ):
-        if not 0 <= length <= most:
-            raise InvalidArgumentError(f"{name}={length}: choose 0 … {most}")
+        if not 0 <= length <= limit:
+            raise InvalidArgumentError(f"{name}={length}: choose 0 … {limit}")
     if job.max_retries > _MOST_RETRIES:
         raise InvalidArgumentError(f"max_retries={job.max_retries}: choose 0 … {_MOST_RETRIES}")
     if job.HasField("priority") and job.priority > 255:
@@ -124,24 +124,24 @@ def _check_rules(job: JobDefinition) -> None:
 
 
 def schedule_of(job: JobDefinition) -> Schedule:
-    """What says when a job runs."""
+    """Return the schedule of a job."""
     return EverySchedule(job.every_ms, job.anchor) if job.every_ms else cron_schedule(job.expression, job.timezone)
 
 
 def next_tick(job: JobDefinition, through: int) -> int:
-    """The first tick (ms) behind another time; ``NEVER`` where there is none."""
+    """Return the first tick (ms) after ``through``; ``NEVER`` if there is none."""
     tick = schedule_of(job).next(max(through, job.start_at - 1))
     return NEVER if job.end_at and tick > job.end_at else tick
 
 
 def due_at(job: JobDefinition, tick: int) -> int:
-    """When a tick is sent: later than it says by what is the job's own."""
+    """Return when a tick is sent: the tick plus the job's own jitter."""
     return tick + crc32c(job.id.encode()) % (job.jitter_ms + 1) if job.jitter_ms and tick < NEVER else tick
 
 
-def ticks_between(job: JobDefinition, after: int, until: int, most: int) -> Iterator[int]:
-    """Up to so many ticks that are later than one time, and not later than another."""
-    for _ in range(most):
+def ticks_between(job: JobDefinition, after: int, until: int, limit: int) -> Iterator[int]:
+    """Yield up to ``limit`` ticks after ``after``, and not later than ``until``."""
+    for _ in range(limit):
         after = next_tick(job, after)
         if after > until:
             return
@@ -149,23 +149,23 @@ def ticks_between(job: JobDefinition, after: int, until: int, most: int) -> Iter
 
 
 class DueTicks(NamedTuple):
-    """Ticks to be sent, up to where all are decided then, and how many of those are not sent: at least so many, where they are very many."""
+    """The ticks to send, the time up to which all ticks are decided then, and the number of missed ones (a lower bound)."""
 
     send: list[int]
     through: int
     missed: int
-    following: int = 0  # the first tick that is not due yet, where it is known
+    upcoming: int = 0  # the first tick that is not due yet, 0 if unknown
 
 
 def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
-    """What is due of a job whose ticks up to ``through`` are decided, by its rule for what was missed."""
-    until = now - due_at(job, 0)  # all of its ticks come so much later
+    """Return the due ticks of a job whose ticks up to ``through`` are decided, by its ``catch_up`` rule."""
+    until = now - due_at(job, 0)  # less the jitter of its ticks
     last = next_tick(job, through)
     if last > until:
         return DueTicks([], through, 0, last)
-    following = next_tick(job, last)
-    if following > until and until - last <= _ON_TIME_MS:
-        return DueTicks([last], last, 0, following)  # as nearly always
+    upcoming = next_tick(job, last)
+    if upcoming > until and until - last <= _ON_TIME_MS:
+        return DueTicks([last], last, 0, upcoming)  # as nearly always
     last = _last_tick(job, through, until)
     oldest = until - job.catch_up_window_ms
     if job.catch_up == CatchUp.ALL:
@@ -180,7 +180,7 @@ def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
 
 
 def _last_tick(job: JobDefinition, through: int, until: int) -> int:
-    """The latest tick behind a time and not later than another: there is one."""
+    """Return the latest tick after ``through``, and not later than ``until``; there must be one."""
     span = 60_000
     while until - span > through and next_tick(job, until - span) > until:
         span *= 2
@@ -201,12 +201,12 @@ def _count(job: JobDefinition, after: int, until: int) -> int:
 
 
 def tick_id(job: JobDefinition, tick: int) -> str:
-    """The id of a tick's message."""
+    """Return the id of a tick's message."""
     return f"{job.id}@{tick}"
 
 
 def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
-    """The message of a tick, as a producer would send it; a tick of 0 is not one of the schedule's, or was not sent by it."""
+    """Return the record of a tick. ``tick`` is 0 for messages that the schedule does not send itself."""
     shared = _template(
         job.topic,
         tuple(job.tags) if job.tags else (),
@@ -231,7 +231,7 @@ def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_
 def _template(
     topic: str, tags: tuple[str, ...], properties: tuple[tuple[str, str], ...], priority: int, tick: int, timeout_ms: int, max_retries: int
 ) -> RecordTemplate:
-    """What messages of many jobs share that are due at one moment."""
+    """Return the template that messages of many jobs share, if they are due together."""
     named = dict(properties)
     if len(named) != len(properties):
         raise InvalidArgumentError("a property is named twice")

@@ -1,4 +1,4 @@
-"""Messages of jobs besides those of their schedules: triggered by hand, sent for times that are over; and what became of them."""
+"""Manual runs of jobs: trigger, backfill of past ticks, and the history of all runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from litemq.broker.jobs.job import tick_id, tick_record, ticks_between
-from litemq.broker.jobs.queue_choice import JobQueues
+from litemq.broker.jobs.queue_choice import QueueChoice
 from litemq.broker.jobs.run_state import is_settled
 from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import InvalidArgumentError, JobNotFoundError
@@ -17,16 +17,16 @@ from litemq.storage.state import QueueKey, retry_topic
 from litemq.storage.store import Placed
 from litemq.types import RecordKind, StoredRecord
 
-__all__ = ["JobMessages"]
+__all__ = ["ManualRuns"]
 
-_TICKS_AT_ONCE: Final = 200  # of a backfill: whoever wants more asks again
+_TICKS_AT_ONCE: Final = 200  # of a backfill; the client asks again for more
 _MOST_COPIES: Final = 64
 
 _Copies = tuple[StoredRecord, list[StoredRecord], list[StoredRecord]]  # a message, its copies, its dead letters
 
 
-class JobMessages:
-    """On the event loop; what is looked up in the log is looked up in a thread."""
+class ManualRuns:
+    """Runs jobs on the event loop. It looks records up in a thread."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
@@ -34,28 +34,28 @@ class JobMessages:
         self._lookups = context.answers.lookups
         self._events = context.events
         self._jobs = store.state.delivery.jobs
-        self._queues = JobQueues(store.state)
-        self._turn = asyncio.Lock()  # what two ask for at once is sent once
+        self._queue_choice = QueueChoice(store.state)
+        self._lock = asyncio.Lock()  # concurrent requests for the same tick send it once
 
     async def trigger(self, slot: int, trigger_id: str) -> TriggerJobAnswer:
-        """Send a job's message now. Asked for again, it is not sent again."""
+        """Send a job's message now. The same ``trigger_id`` sends it once."""
         job = self._jobs.definition(slot)
         message_id = f"{job.id}@{trigger_id}"
-        async with self._turn:
+        async with self._lock:
             if not await self._are_there(job, [message_id]):
                 self._append(job, [(0, message_id)])
                 await self._store.confirmed(self._store.log_end)
         return TriggerJobAnswer(message_id=message_id)
 
     async def backfill(self, slot: int, request: BackfillJobRequest) -> BackfillJobAnswer:
-        """Send the messages of ticks that are over and were not sent, some at a time."""
+        """Send the messages of past ticks that were not sent, some at a time."""
         job, through = self._jobs.definition(slot), int(self._jobs.table.columns[slot]["through"])
         now = self._clock.wall_ms()
-        # What is not decided yet is the schedule's to send.
+        # The scheduler sends ticks that are not decided yet.
         until = min(request.until - 1, now if job.paused else min(now, through))
         ticks = list(ticks_between(job, request.since - 1, until, _TICKS_AT_ONCE))
         answer = BackfillJobAnswer(next_since=ticks[-1] + 1 if len(ticks) == _TICKS_AT_ONCE else 0)
-        async with self._turn:
+        async with self._lock:
             there = await self._are_there(job, [tick_id(job, tick) for tick in ticks])
             missing = [(tick, tick_id(job, tick)) for tick in ticks if tick_id(job, tick) not in there]
             answer.sent, answer.there = len(missing), len(ticks) - len(missing)
@@ -65,7 +65,7 @@ class JobMessages:
         return answer
 
     async def _are_there(self, job: JobDefinition, message_ids: list[str]) -> set[str]:
-        """Which messages of a job are in the log, as far back as it goes."""
+        """Return which of ``message_ids`` are still in the log."""
 
         def look() -> set[str]:
             return {message_id for message_id in message_ids if self._store.find(job.topic, message_id, 1)}
@@ -80,26 +80,26 @@ class JobMessages:
             raise InvalidArgumentError(f"the topic {job.topic!r} of job {job.id!r} is gone: create it again, or change the job")
         number = int(self._jobs.table.numbers[slot])
         placed = [
-            Placed(tick_record(job, 0, message_id, now, tick), *self._queues.queue_for(job), RecordKind.MESSAGE, number)
+            Placed(tick_record(job, 0, message_id, now, tick), *self._queue_choice.queue_for(job), RecordKind.MESSAGE, number)
             for tick, message_id in messages
         ]
         end = self._store.append_placed(placed).end
         self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in placed}), end)
 
-    # What became of them --------------------------------------------------------------------------------------------------------
+    # History --------------------------------------------------------------------------------------------------------------------
 
-    async def history(self, slot: int, most: int) -> JobHistoryAnswer:
-        """The latest messages of a job that the log still has, and what its group did with them."""
+    async def history(self, slot: int, limit: int) -> JobHistoryAnswer:
+        """Return the latest runs of a job that the log still has, with their state."""
         job = self._jobs.definition(slot)
-        found = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_back, job, most)
+        found = await asyncio.get_running_loop().run_in_executor(self._lookups, self._look_back, job, limit)
         return JobHistoryAnswer(runs=[self._run(job, *each) for each in found])
 
-    def _look_back(self, job: JobDefinition, most: int) -> list[_Copies]:
+    def _look_back(self, job: JobDefinition, limit: int) -> list[_Copies]:
         found: list[_Copies] = []
         seen: set[str] = set()
-        for stored in self._store.find(job.topic, job.id, most + _MOST_COPIES):
+        for stored in self._store.find(job.topic, job.id, limit + _MOST_COPIES):
             message_id = stored.record.message_id
-            if message_id.rpartition("@")[0] == job.id and message_id not in seen and len(found) < most:
+            if message_id.rpartition("@")[0] == job.id and message_id not in seen and len(found) < limit:
                 seen.add(message_id)
                 copies = self._store.find(job.topic, message_id, _MOST_COPIES, anywhere=True) if job.group else []
                 found.append((stored, copies, self._store.find(dead_topic(job.topic), message_id, _MOST_COPIES)))

@@ -1,4 +1,4 @@
-"""Which queue a job's message goes to."""
+"""The queue of a job's message."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from litemq.proto.jobs_pb2 import JobDefinition
 from litemq.storage.state import QueueKey, State
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, priority_class
 
-__all__ = ["JobQueues"]
+__all__ = ["QueueChoice"]
 
 
-class JobQueues:
-    """The queues of topics: one that a job names, the one of its ordering key, or each in turn."""
+class QueueChoice:
+    """Chooses the queue that a job names, the one of its ordering key, or the next in rotation."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._turn = 0
+        self._rotation = 0
 
     def queue_for(self, job: JobDefinition) -> QueueKey:
-        """The queue of a job's next message. Raises ``InvalidArgumentError`` where there is none."""
+        """Return the queue of a job's next message. Raise ``InvalidArgumentError`` if there is none."""
         topic = self._state.topic(job.topic)
         if topic is None:
             raise InvalidArgumentError(f"its topic {job.topic!r} is gone: create it again, or delete the job")
@@ -31,6 +31,6 @@ class JobQueues:
         if job.ordering_key:
             number = crc32c(job.ordering_key.encode())
         else:
-            number = self._turn = self._turn + 1
-        of_class = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY) if topic.has_priorities else 0
-        return QueueKey(topic.topic_id, number % (topic.queues // width) * width + of_class)
+            number = self._rotation = self._rotation + 1
+        class_number = priority_class(job.priority if job.HasField("priority") else DEFAULT_PRIORITY) if topic.has_priorities else 0
+        return QueueKey(topic.topic_id, number % (topic.queues // width) * width + class_number)

@@ -1,4 +1,4 @@
-"""What is asked about jobs, and what a broker answers."""
+"""The requests about jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from google.protobuf.message import Message
 
 from litemq.broker.jobs.changes import JobChanges, PutHow
-from litemq.broker.jobs.manual_runs import JobMessages
+from litemq.broker.jobs.manual_runs import ManualRuns
 from litemq.broker.jobs.run_state import is_running
-from litemq.broker.jobs.scheduler import Cron
+from litemq.broker.jobs.scheduler import JobScheduler
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.deferred_answers import answer_when_safe
@@ -40,20 +40,20 @@ __all__ = ["JobRequests"]
 
 _MOST_JOBS: Final = 2_000  # of one request
 _MOST_BYTES: Final = 4 << 20
-_LOOKED_AT: Final = 5_000  # jobs for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 5_000  # jobs for one answer; the client asks again for more
 _MOST_RUNS: Final = 100
 _TRIGGER: Final = re.compile(r"[a-z0-9]{1,14}", re.ASCII)
 
 
 class JobRequests:
-    """The requests about jobs; ``handlers`` are those of a broker."""
+    """Changes, lists and runs jobs."""
 
-    def __init__(self, context: BrokerContext, cron: Cron) -> None:
+    def __init__(self, context: BrokerContext, scheduler: JobScheduler) -> None:
         self._store = store = context.store
         self._jobs = store.state.delivery.jobs
-        self._cron = cron
-        self._changes = JobChanges(context, cron)
-        self._messages = JobMessages(context)
+        self._scheduler = scheduler
+        self._changes = JobChanges(context, scheduler)
+        self._manual_runs = ManualRuns(context)
         self._answers = context.answers
         self.handlers = (
             Handler(Opcode.PUT_JOBS, Permission.TOPIC_PUB, self._put),
@@ -108,11 +108,11 @@ class JobRequests:
 
     def _facts(self, slot: int) -> JobFacts:
         row, job = self._jobs.row_at(slot), self._jobs.definition(slot)
-        following = NEVER if job.paused else self._cron.next_of(slot)
+        next_tick = NEVER if job.paused else self._scheduler.next_of(slot)
         return JobFacts(
             number=row.number,
             definition=job,
-            next_tick=0 if following == NEVER else following,
+            next_tick=0 if next_tick == NEVER else next_tick,
             last_tick=row.last_tick,
             last_at=row.last_at,
             sent=row.sent,
@@ -139,19 +139,19 @@ class JobRequests:
         request = parse(TriggerJobRequest, frame[3])
         if not _TRIGGER.fullmatch(request.trigger_id):
             raise InvalidArgumentError(f"trigger_id={request.trigger_id!r}: use 1 … 14 of a-z 0-9")
-        self._answer(caller, frame, self._messages.trigger(self._slot(request.id), request.trigger_id))
+        self._answer(caller, frame, self._manual_runs.trigger(self._slot(request.id), request.trigger_id))
 
     def _backfill(self, caller: Caller, frame: Frame) -> None:
         request = parse(BackfillJobRequest, frame[3])
         if not 0 <= request.since < request.until:
             raise InvalidArgumentError(f"backfill from {request.since} to {request.until}: the end is later than the beginning")
-        self._answer(caller, frame, self._messages.backfill(self._slot(request.id), request))
+        self._answer(caller, frame, self._manual_runs.backfill(self._slot(request.id), request))
 
     def _history(self, caller: Caller, frame: Frame) -> None:
         request = parse(JobHistoryRequest, frame[3])
         if not 1 <= request.most <= _MOST_RUNS:
             raise InvalidArgumentError(f"most={request.most}: choose 1 … {_MOST_RUNS}")
-        self._answer(caller, frame, self._messages.history(self._slot(request.id), request.most))
+        self._answer(caller, frame, self._manual_runs.history(self._slot(request.id), request.most))
 
     def _slot(self, job_id: str) -> int:
         slot = self._jobs.slot_of(job_id)
@@ -160,12 +160,12 @@ class JobRequests:
         return slot
 
     def _answer(self, caller: Caller, frame: Frame, work: Coroutine[None, None, Message]) -> None:
-        """Answer once it is done, and safe."""
+        """Answer when ``work`` is done and durable."""
 
         async def safe() -> tuple[bytes, bytes]:
-            told = await work
+            answer = await work
             await self._store.confirmed(self._store.log_end)
-            return told.SerializeToString(), b""
+            return answer.SerializeToString(), b""
 
         self._answers.later(caller, frame, safe())
 

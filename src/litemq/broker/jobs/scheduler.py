@@ -1,8 +1,9 @@
-"""Jobs send their messages when they are due.
+"""The job scheduler: sends the messages of jobs when their ticks are due.
 
-All that is due at a moment is one append, or a few where it is very much. The message of a tick names the job as its origin and the tick as its time,
-so the record that delivers a tick is the record that says that it is sent: after a crash a tick is sent or it is not, and never twice. What is not
-sent, because a run is not over or because it is too late for it, is said by a record, too.
+The ticks that are due at one moment are one append, or a few if there are many. The message of a tick names the job
+as its origin and the tick as its time, so the record that delivers a tick also marks it as sent: after a crash, a
+tick is sent or not, and never twice. A tick that is not sent, because a run is not over or because it is too late,
+gets a record, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litemq.broker.jobs.job import due_at, due_ticks, next_tick, tick_id, tick_record
-from litemq.broker.jobs.queue_choice import JobQueues
+from litemq.broker.jobs.queue_choice import QueueChoice
 from litemq.broker.jobs.run_state import is_running
 from litemq.broker.runtime.background_task import BackgroundTask
 from litemq.broker.runtime.context import BrokerContext
@@ -30,20 +31,20 @@ from litemq.storage.state import QueueKey
 from litemq.storage.store import Placed
 from litemq.types import Overlap, RecordKind
 
-__all__ = ["Cron"]
+__all__ = ["JobScheduler"]
 
 Longs = npt.NDArray[np.int64]
 
-_AT_ONCE: Final = 64  # jobs whose ticks are one append; then others have their turn
-_NEAR_MS: Final = 120_000  # what is due within this time is in the heap
+_AT_ONCE: Final = 64  # jobs whose ticks are one append; then other work runs
+_NEAR_MS: Final = 120_000  # ticks due within this time are in the heap
 _LOADED_AT_ONCE: Final = 500
-_LOOK_MS: Final = 1_000  # how often it is looked whether a run is over for which a tick waits
+_LOOK_MS: Final = 1_000  # interval of checks whether a run is over for which a tick waits
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _LOG = logging.getLogger(__name__)
 
 
-class Cron:
-    """All jobs of a store, on the event loop on which it is made."""
+class JobScheduler:
+    """Schedules all jobs of a store, on the event loop on which it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
@@ -51,10 +52,10 @@ class Cron:
         self._alarms = context.alarms
         self._events = context.events
         self._jobs = store.state.delivery.jobs
-        self._queues = JobQueues(store.state)
+        self._queue_choice = QueueChoice(store.state)
         self._due: Longs = np.empty(0, np.int64)  # by slot: when the next tick is sent
         self._layout = -1
-        self._near: list[tuple[int, int]] = []  # a heap of due times and slots, some of which are not true any more
+        self._near: list[tuple[int, int]] = []  # a heap of due times and slots, some of them outdated
         self._near_end = 0
         self._waiting: set[int] = set()  # numbers of jobs of which a tick waits until a run is over
         self._firing = asyncio.Lock()
@@ -64,13 +65,13 @@ class Cron:
             self._ring([])
 
     def close(self) -> None:
-        """Nothing is sent any more; what was due is decided by whoever opens the store next."""
+        """Send no more. The next broker of the store decides about ticks that are due."""
         self._task.close()
 
-    def changed(self, slots: Iterable[int]) -> None:
-        """Jobs were created or changed: their next ticks may be others."""
+    def reschedule(self, slots: Iterable[int]) -> None:
+        """Compute the next ticks of jobs that were created, changed or deleted."""
         if self._layout != self._jobs.table.layout:
-            self._layout = -1  # all of them are looked at again
+            self._layout = -1  # compute the ticks of all jobs
             self._set_alarm(self._clock.wall_ms())
             return
         self._grow()
@@ -79,16 +80,16 @@ class Cron:
         self.on_end()
 
     def next_of(self, slot: int) -> int:
-        """When a job's next tick is, by its schedule."""
+        """Return a job's next tick, by its schedule."""
         job = self._jobs.definition(slot)
         return next_tick(job, max(int(self._jobs.table.columns[slot]["through"]), self._clock.wall_ms() - 1))
 
     async def work(self) -> None:
-        """Send all that is due."""
+        """Send all ticks that are due."""
         await self.fire_due()
 
     async def fire_due(self) -> int:
-        """Send all that is due now; returns how many messages that were."""
+        """Send all ticks that are due now; return the number of messages."""
         sent = 0
         async with self._firing:
             await self._load()
@@ -130,18 +131,18 @@ class Cron:
             self._set_alarm(max(nearest, now + after_ms))
 
     async def _load(self) -> None:
-        """Find the next ticks of all jobs where they are not known, a few at a time; and put those that are near into the heap."""
+        """Compute the next ticks of all jobs if they are unknown, a few at a time, and put the near ones into the heap."""
         table = self._jobs.table
         while self._layout != table.layout:
             self._layout, self._near, self._near_end = table.layout, [], 0
             self._due = np.full(len(table.definitions), NEVER)
             at = 0
             while at < len(table.definitions) and self._layout == table.layout:
-                behind = min(at + _LOADED_AT_ONCE, len(table.definitions))
+                end = min(at + _LOADED_AT_ONCE, len(table.definitions))
                 self._grow()
-                for slot in range(at, behind):
+                for slot in range(at, end):
                     self._schedule(slot)
-                at = behind
+                at = end
                 await asyncio.sleep(0)
         self._grow()
         now = self._clock.wall_ms()
@@ -159,7 +160,7 @@ class Cron:
             self._due = due
 
     def _schedule(self, slot: int) -> None:
-        """Find out when a job's next tick is sent."""
+        """Compute when a job's next tick is sent."""
         due = NEVER
         if self._jobs.table.definitions[slot]:
             job, row = self._jobs.definition(slot), self._jobs.table.columns[slot]
@@ -175,7 +176,7 @@ class Cron:
             heapq.heappush(self._near, (due, slot))
 
     def _take(self, now: int) -> list[int]:
-        """Some jobs that are due."""
+        """Take up to ``_AT_ONCE`` jobs that are due."""
         taken: dict[int, None] = {}
         near = self._near
         while near and near[0][0] <= now and len(taken) < _AT_ONCE:
@@ -185,7 +186,7 @@ class Cron:
         return list(taken)
 
     def _over(self) -> list[int]:
-        """Jobs of which a tick waits, and whose run is over."""
+        """Return jobs of which a tick waits, and whose run is over."""
         found: list[int] = []
         for number in list(self._waiting):
             slot = self._jobs.table.slot(number)
@@ -200,52 +201,52 @@ class Cron:
     # Sending ------------------------------------------------------------------------------------------------------------------
 
     def _send(self, slots: list[int], waiting: list[int], now: int) -> int:
-        """Decide what becomes of some jobs' ticks, and write it down: what is given up before a message, the messages, and what comes behind.
+        """Decide about the due ticks of jobs, and append the decisions: skipped ticks before the messages, messages, skipped ticks after.
 
-        Wherever a crash cuts that, the rest is decided again.
+        After a crash in between, the rest is decided again.
         """
-        turn = _Turn()
+        batch = _TickBatch()
         table = self._jobs.table
         for slot in waiting:
             job, number, tick = self._jobs.definition(slot), int(table.numbers[slot]), int(table.columns[slot]["queued"])
-            if not self._place(turn, job, number, tick, now):
-                turn.after.append(TickPassed(number=number, missed=1, queued=-1))
+            if not self._place(batch, job, number, tick, now):
+                batch.after.append(TickPassed(number=number, missed=1, queued=-1))
         jobs = list(map(self._jobs.definition, slots))
         numbers, columns = table.numbers[slots].tolist(), table.columns[slots]
         throughs, queued = columns["through"].tolist(), columns["queued"].tolist()
-        following = [self._decide(turn, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)]
-        self._pass(turn.before)
-        if turn.placed:
-            self._append(turn)
-        self._pass(turn.after)
-        for slot, job, tick in zip(slots, jobs, following, strict=True):
+        upcoming = [self._decide(batch, *each, now) for each in zip(slots, jobs, numbers, throughs, queued, strict=True)]
+        self._pass(batch.before)
+        if batch.placed:
+            self._append(batch)
+        self._pass(batch.after)
+        for slot, job, tick in zip(slots, jobs, upcoming, strict=True):
             if tick:
                 self._set_due(slot, due_at(job, tick))
             else:
                 self._schedule(slot)
-        return len(turn.placed)
+        return len(batch.placed)
 
     def _pass(self, passed: list[TickPassed]) -> None:
         if passed:
             self._store.append_control(Control(ticks_passed=TicksPassed(jobs=passed)))
 
-    def _append(self, turn: _Turn) -> None:
+    def _append(self, batch: _TickBatch) -> None:
         try:
-            end = self._store.append_placed(turn.placed).end
+            end = self._store.append_placed(batch.placed).end
         except (InvalidArgumentError, RecordFormatError):
-            # One of them cannot be sent: the others are, without it.
+            # One of them cannot be sent: send the others without it.
             end = 0
-            for each in turn.placed:
+            for each in batch.placed:
                 try:
                     end = self._store.append_placed([each]).end
                 except (InvalidArgumentError, RecordFormatError) as error:
                     tick = int.from_bytes(each.record[DELAY_TIME_AT], "big")
                     _LOG.error("tick %d of the job with number %d cannot be sent: %s", tick, each.origin, error)
-                    turn.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
-        self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in turn.placed}), end)
+                    batch.after.append(TickPassed(number=each.origin, through=tick, missed=1, queued=-1))
+        self._events.on_append(list({QueueKey(each.topic_id, each.queue_id) for each in batch.placed}), end)
 
-    def _decide(self, turn: _Turn, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
-        """What becomes of the ticks of a job that are due; returns the one behind them, where it is known."""
+    def _decide(self, batch: _TickBatch, slot: int, job: JobDefinition, number: int, through: int, queued: int, now: int) -> int:
+        """Decide about the due ticks of a job; return its next tick, 0 if unknown."""
         due = due_ticks(job, through, now)
         send: list[int] = due.send
         others: list[int] = []
@@ -253,29 +254,29 @@ class Cron:
             running = bool(queued) or is_running(self._store.state, self._jobs.row_at(slot), job.group)
             others, send = (send, []) if running else (send[1:], send[:1])
         if due.missed:
-            turn.before.append(TickPassed(number=number, through=send[0] - 1 if send else due.through, missed=due.missed))
+            batch.before.append(TickPassed(number=number, through=send[0] - 1 if send else due.through, missed=due.missed))
         for tick in send:
-            if not self._place(turn, job, number, tick, now):
-                turn.after.append(TickPassed(number=number, through=tick, missed=1))
+            if not self._place(batch, job, number, tick, now):
+                batch.after.append(TickPassed(number=number, through=tick, missed=1))
         if others:
             waits = others[-1] if job.overlap == Overlap.QUEUE_ONE and not queued else 0
-            turn.after.append(TickPassed(number=number, through=due.through, skipped=len(others) - bool(waits), queued=waits))
+            batch.after.append(TickPassed(number=number, through=due.through, skipped=len(others) - bool(waits), queued=waits))
             if waits:
                 self._waiting.add(number)
-        return due.following
+        return due.upcoming
 
-    def _place(self, turn: _Turn, job: JobDefinition, number: int, tick: int, now: int) -> bool:
+    def _place(self, batch: _TickBatch, job: JobDefinition, number: int, tick: int, now: int) -> bool:
         try:
-            key = self._queues.queue_for(job)
-            turn.placed.append(Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number))
+            key = self._queue_choice.queue_for(job)
+            batch.placed.append(Placed(tick_record(job, tick, tick_id(job, tick), now), *key, RecordKind.MESSAGE, number))
         except InvalidArgumentError as error:
             _LOG.warning("tick %d of job %s is not sent: %s", tick, job.id, error)
             return False
         return True
 
 
-class _Turn:
-    """What is written of some jobs, in this order."""
+class _TickBatch:
+    """The records of ticks that are decided together, in the order of their append."""
 
     def __init__(self) -> None:
         self.before: list[TickPassed] = []
