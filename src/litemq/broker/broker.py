@@ -37,7 +37,7 @@ from litemq.broker.timers.firing import TimerFiring
 from litemq.broker.timers.requests import TimerRequests
 from litemq.broker.topics.archive_requests import ArchiveRequests
 from litemq.broker.topics.requests import TopicAnnouncer, TopicRequests
-from litemq.broker.tracing.recorder import Trace
+from litemq.broker.tracing.recorder import TraceRecorder
 from litemq.broker.tracing.traced_caller import TracedCallers
 from litemq.broker.transactions.transactions import Transactions
 from litemq.clock import Clock
@@ -97,9 +97,9 @@ class Broker:
         self._transactions = Transactions(context, quotas, backlog)
         self._redrives = Redrives(context, dead_letters)
         self._job_scheduler = JobScheduler(context)
-        self._trace = Trace(context)
-        self._traced = TracedCallers(self._trace, store) if self._trace.is_on else None
-        for listener in (self.groups, self._long_polls, self._lessor, self._trace, self._timer_firing, self._destinations):
+        self._trace_recorder = TraceRecorder(context)
+        self._traced = TracedCallers(self._trace_recorder, store) if self._trace_recorder.is_on else None
+        for listener in (self.groups, self._long_polls, self._lessor, self._trace_recorder, self._timer_firing, self._destinations):
             context.events.add(listener)
         self.handlers = HandlerTable(
             (
@@ -183,7 +183,7 @@ class Broker:
 
     def close(self) -> None:
         """Answer those who wait; the store is its owner's to close."""
-        self._trace.close()
+        self._trace_recorder.close()
         self._timer_firing.close()
         self._job_scheduler.close()
         self._transactions.close()

@@ -1,7 +1,7 @@
-"""Trace events as records: what happened to which message, when, for whom. Many events are one record, which is found by the id of each.
+"""Trace events as records. One record has many events, and is found by the message id of each.
 
-The body is JSON, for people who tail the topic and for programs that read it as a table: a list of objects with the fields of ``TraceEvent``,
-those that are empty left out.
+The body is JSON, for people who tail the topic and for programs that read it as a table: a list of objects with the
+fields of ``TraceEvent`` that are not empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_EVENTS: Final = 256  # of one record
 
 
 class TraceEvent(NamedTuple):
-    """One thing that happened to a message."""
+    """One event of a message."""
 
     at: int  # ms
     event: str  # stored, redriven, scheduled, fired, retried, died, received, acked, released, failed, rejected, missed
@@ -49,7 +49,7 @@ class Sampling:
         self._one_in = 1 if mode == "all" else one_in
 
     def takes(self, message_id: str) -> bool:
-        """The same for one message on every broker."""
+        """Return whether a message is traced; the same on every broker."""
         return self.is_on and (self._one_in == 1 or crc32c(message_id.encode()) % self._one_in == 0)
 
 
@@ -57,28 +57,28 @@ _FIRST: Final = {"scheduled": 0, "stored": 1, "fired": 1, "redriven": 1, "retrie
 
 
 def in_order(events: Iterable[TraceEvent]) -> list[TraceEvent]:
-    """As they happened; what happened within a millisecond, as it happens to a message."""
+    """Return ``events`` sorted by time, and within a millisecond in the order of a message's life."""
     return sorted(events, key=lambda event: (event.at, _FIRST.get(event.event, 3)))
 
 
 def encode_events(events: Iterable[TraceEvent], now: int) -> Iterator[bytes]:
     """The records that tell some events: so many that the ids of each fit among its keys."""
-    told: list[TraceEvent] = []
+    batch: list[TraceEvent] = []
     ids: dict[str, None] = {}
     for event in events:
         is_new = bool(event.message_id) and event.message_id not in ids
-        if told and (len(told) == _MOST_EVENTS or (is_new and len(ids) == MAX_KEYS)):
-            yield _record(told, ids, now)
-            told, ids = [], {}
-        told.append(event)
+        if batch and (len(batch) == _MOST_EVENTS or (is_new and len(ids) == MAX_KEYS)):
+            yield _record(batch, ids, now)
+            batch, ids = [], {}
+        batch.append(event)
         if event.message_id:
             ids[event.message_id] = None
-    if told:
-        yield _record(told, ids, now)
+    if batch:
+        yield _record(batch, ids, now)
 
 
 def _record(events: list[TraceEvent], ids: Iterable[str], now: int) -> bytes:
-    body = json.dumps([_told(event) for event in events], ensure_ascii=False, separators=(",", ":")).encode()
+    body = json.dumps([_to_json(event) for event in events], ensure_ascii=False, separators=(",", ":")).encode()
     record = Record(
         TRACE_TOPIC,
         body,
@@ -90,11 +90,11 @@ def _record(events: list[TraceEvent], ids: Iterable[str], now: int) -> bytes:
     return encode_record(record, limits=STORED_LIMITS)
 
 
-def _told(event: TraceEvent) -> dict[str, Any]:
+def _to_json(event: TraceEvent) -> dict[str, Any]:
     return {name: value for name, value in event._asdict().items() if value != getattr(_EMPTY, name)}
 
 
 def decode_events(body: bytes) -> list[TraceEvent]:
     """The events of a record. What later versions add is left out."""
     known = TraceEvent._fields
-    return [TraceEvent(**{name: value for name, value in told.items() if name in known}) for told in json.loads(body)]
+    return [TraceEvent(**{name: value for name, value in fields.items() if name in known}) for fields in json.loads(body)]

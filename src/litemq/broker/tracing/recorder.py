@@ -1,7 +1,8 @@
-"""The trace: what happened to messages, told in ``LITEMQ_SYS_TRACE``. Off, for some messages, or for all.
+"""The trace recorder: writes the events of messages to ``LITEMQ_SYS_TRACE``. Off, for some messages, or for all.
 
-Nobody waits for it. What was appended is read from the queues that grew, a moment later; all events of that moment are one append, of which
-nobody waits for the disk. What happens faster than it can be told is counted, and the number is told.
+Tracing is asynchronous. The recorder reads appended messages from their queues a moment later; all events of that
+moment are one append, whose flush nobody waits for. The recorder drops events that arrive faster than it can write
+them, and records the number dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from litemq.storage.state.topics import FIRST_FREE_TOPIC_ID, TRACE_TOPIC_ID
 from litemq.storage.store import Placed
 from litemq.types import RecordKind
 
-__all__ = ["Trace"]
+__all__ = ["TraceRecorder"]
 
 _EVERY_SECONDS: Final = 0.1
 _MOST_WAITING: Final = 20_000
@@ -40,72 +41,72 @@ _APPENDED: Final = {
 }
 
 
-class Trace(QueueListener):
-    """One broker's trace, on its event loop. Where it is off, each call returns at once."""
+class TraceRecorder(QueueListener):
+    """The trace of one broker, on its event loop. If it is off, each call returns at once."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
         self._clock = context.clock
         self._sampling = Sampling(context.limits.trace, context.limits.trace_one_in)
         self.is_on = self._sampling.is_on
-        self._told_to = dict(store.state.next) if self.is_on else {}
+        self._traced_to = dict(store.state.next) if self.is_on else {}
         self._acked_to = dict(store.state.group_offsets) if self.is_on else {}
-        self._grown: dict[QueueKey, None] = {}
+        self._appended: dict[QueueKey, None] = {}
         self._events: list[TraceEvent] = []
         self._missed = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    # What happens -------------------------------------------------------------------------------------------------------------
+    # Events -------------------------------------------------------------------------------------------------------------------
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:  # noqa: ARG002
         if self.is_on:
-            self._grown.update(dict.fromkeys(key for key in keys if key.topic_id >= FIRST_FREE_TOPIC_ID))
-            self._soon()
+            self._appended.update(dict.fromkeys(key for key in keys if key.topic_id >= FIRST_FREE_TOPIC_ID))
+            self._flush_soon()
 
     def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:  # noqa: ARG002
         self.on_append([key], end)
 
-    def received(self, group: str, client: str, records: Bytes) -> None:
-        """Somebody was given these messages for a group."""
+    def on_received(self, group: str, client: str, records: Bytes) -> None:
+        """``client`` has received ``records`` for ``group``."""
         now = self._clock.wall_ms()
         for fields in decode_messages(bytes(records)):
             if self._sampling.takes(fields.message_id):
                 self._note(_event(now, "received", fields)._replace(group=group, client=client))
 
-    def began(self, group: str, key: QueueKey, offset: int) -> None:
-        """A group reads a queue from an offset on: what is below it was done before, or never will be."""
+    def on_begin(self, group: str, key: QueueKey, offset: int) -> None:
+        """``group`` begins to read a queue at ``offset``: it acknowledges nothing below it."""
         self._acked_to.setdefault((group, key), offset)
 
-    def settled(self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = "") -> None:
-        """A group has settled these offsets of a queue: acked, released, failed or rejected."""
+    def on_settled(self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = "") -> None:
+        """``group`` has settled the offsets ``begin`` … ``end`` − 1: acked, released, failed or rejected."""
         now = self._clock.wall_ms()
         for fields in self._read(key, begin, end):
             if self._sampling.takes(fields.message_id):
                 self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields)))
 
-    def committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
-        """A group has finished everything below an offset; what is new of it is acknowledged now."""
+    def on_committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
+        """``group`` has committed ``offset``: the messages since its last commit are acknowledged."""
         begin = self._acked_to.get((group, key), offset)
         self._acked_to[group, key] = offset
         begin = max(begin, self._store.state.least.get(key, 0))
         if begin < offset:
-            self.settled(group, client, key, begin, offset, "acked")
+            self.on_settled(group, client, key, begin, offset, "acked")
 
     def _note(self, event: TraceEvent) -> None:
         if len(self._events) >= _MOST_WAITING:
             self._missed += 1
         else:
             self._events.append(event)
-        self._soon()
+        self._flush_soon()
 
-    def _soon(self) -> None:
+    def _flush_soon(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY_SECONDS, self.flush)
 
-    # Telling it ---------------------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Tell everything that waits."""
+        """Write all events that wait."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -123,38 +124,38 @@ class Trace(QueueListener):
             _LOG.warning("some events are missing in the trace: %s", error)
 
     def _follow_queues(self) -> None:
-        """Read what was appended to the queues that grew; what is not confirmed yet is for the next time."""
-        grown, self._grown = self._grown, {}
+        """Read the appended messages of queues; unconfirmed ones wait for the next call."""
+        appended, self._appended = self._appended, {}
         state = self._store.state
-        # Messages die in the middle of other things: their topics are looked at, nobody says that they grew.
+        # No event follows an append of dead letters, so their topics are always read.
         dead = [QueueKey(facts.topic_id, 0) for facts in state.topics.values() if facts.name.startswith(DEAD_PREFIX)]
-        grown.update(dict.fromkeys(key for key in dead if state.next.get(key, 0) > self._told_to.get(key, 0)))
-        for key in grown:
-            following = state.next.get(key, 0)
-            at = self._told_to.get(key, 0)
-            found = self._read(key, at, following)
+        appended.update(dict.fromkeys(key for key in dead if state.next.get(key, 0) > self._traced_to.get(key, 0)))
+        for key in appended:
+            end_offset = state.next.get(key, 0)
+            at = self._traced_to.get(key, 0)
+            found = self._read(key, at, end_offset)
             for fields in found:
                 if self._sampling.takes(fields.message_id):
                     self._note(_event(fields.store_timestamp, _APPENDED.get(fields.kind, "stored"), fields))
-            self._told_to[key] = at = found[-1].queue_offset + 1 if found else at
-            if at < following:
-                self._grown[key] = None
-                self._soon()
+            self._traced_to[key] = at = found[-1].queue_offset + 1 if found else at
+            if at < end_offset:
+                self._appended[key] = None
+                self._flush_soon()
 
     def _read(self, key: QueueKey, begin: int, end: int) -> list[MessageFields]:
-        """Messages of a queue, as far as they are in memory and confirmed; the others are counted as missed."""
+        """Return messages of a queue that are in memory and confirmed; count the others as missed."""
         try:
             records = self._store.read_if_hot(key, begin, min(end - begin, _READ_MESSAGES), _READ_BYTES)
         except LiteMQError:
             records = None
         if records is None:
             self._missed += end - begin
-            self._told_to[key] = max(end, self._told_to.get(key, 0))
+            self._traced_to[key] = max(end, self._traced_to.get(key, 0))
             return []
         return decode_messages(bytes(records))
 
     def close(self) -> None:
-        """The broker stops: what waits is told."""
+        """Write all events that wait, and stop."""
         if self.is_on:
             self.flush()
             if self._timer is not None:
@@ -162,7 +163,7 @@ class Trace(QueueListener):
 
 
 def _event(at: int, what: str, fields: MessageFields) -> TraceEvent:
-    is_retry = fields.kind is RecordKind.RETRY  # then the number of its queue is that of its topic
+    is_retry = fields.kind is RecordKind.RETRY  # the queue id of a retry queue is its topic's id
     if fields.kind is RecordKind.DEAD:
         story = story_of(fields.properties)
         words = f"{story.reason.name.lower()} {story.error}".rstrip()

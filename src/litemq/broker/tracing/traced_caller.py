@@ -1,4 +1,7 @@
-"""A caller whose answers are noted in the trace: what it was given for a group, and what it settled. Nobody else knows that there is a trace."""
+"""A caller whose answers are traced: the messages that it receives for a group, and those that it settles.
+
+The broker's capabilities do not know of the trace.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.request_header import parse
-from litemq.broker.tracing.recorder import Trace
+from litemq.broker.tracing.recorder import TraceRecorder
 from litemq.errors import LiteMQError
 from litemq.format.offset_runs import unpack_runs
 from litemq.net.connection import Bytes
@@ -22,13 +25,13 @@ _NOTED: Final = frozenset(map(int, (Opcode.PULL, Opcode.LEASE, Opcode.SETTLE, Op
 
 
 class TracedCaller:
-    """Stands between a caller and the broker."""
+    """Wraps a caller, and passes its answers on."""
 
-    def __init__(self, caller: Caller, trace: Trace, store: Store) -> None:
+    def __init__(self, caller: Caller, recorder: TraceRecorder, store: Store) -> None:
         self._caller = caller
-        self._trace = trace
+        self._recorder = recorder
         self._store = store
-        self.answer_sent = caller.answer_sent  # what is sent is read from the queues
+        self.answer_sent = caller.answer_sent  # the recorder reads sent messages from the queues
 
     @property
     def client_id(self) -> str:
@@ -49,7 +52,7 @@ class TracedCaller:
         self._caller.refuse(frame, error)
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
-        """Answer, and note what was answered."""
+        """Answer, and trace the answer."""
         self._caller.answer(frame, header, attachment)
         if frame[1] not in _NOTED:
             return
@@ -58,10 +61,10 @@ class TracedCaller:
                 pull = parse(PullRequest, frame[3])
                 key = self._key(pull.topic, pull.group, pull.queue_id, is_retry=pull.is_retry)
                 if pull.group and key is not None:
-                    self._trace.began(pull.group, key, pull.offset)
-                    self._trace.received(pull.group, self.client_id, attachment)
+                    self._recorder.on_begin(pull.group, key, pull.offset)
+                    self._recorder.on_received(pull.group, self.client_id, attachment)
             case Opcode.LEASE if attachment:
-                self._trace.received(parse(LeaseRequest, frame[3]).group, self.client_id, attachment)
+                self._recorder.on_received(parse(LeaseRequest, frame[3]).group, self.client_id, attachment)
             case Opcode.SETTLE:
                 self._note_settled(parse(SettleRequest, frame[3]), SettleAnswer.FromString(header))
             case Opcode.COMMIT_OFFSETS:
@@ -69,7 +72,7 @@ class TracedCaller:
                 for offset in request.offsets:
                     key = self._key(request.topic, request.group, offset.queue_id, is_retry=offset.is_retry)
                     if key is not None:
-                        self._trace.committed(request.group, self.client_id, key, offset.offset)
+                        self._recorder.on_committed(request.group, self.client_id, key, offset.offset)
 
     def _note_settled(self, request: SettleRequest, answer: SettleAnswer) -> None:
         lost = {(one.queue_id, one.is_retry, one.offset) for one in answer.unsettled}
@@ -80,15 +83,15 @@ class TracedCaller:
             for begin, end in unpack_runs(leased.offsets):
                 kept = [at for at in range(begin, end) if (leased.queue_id, leased.is_retry, at) not in lost] if lost else None
                 if kept is None:
-                    self._trace.settled(request.group, self.client_id, key, begin, end, "acked")
+                    self._recorder.on_settled(request.group, self.client_id, key, begin, end, "acked")
                 else:
                     for at in kept:
-                        self._trace.settled(request.group, self.client_id, key, at, at + 1, "acked")
+                        self._recorder.on_settled(request.group, self.client_id, key, at, at + 1, "acked")
         for failed in request.failed:
             key = self._key(request.topic, request.group, failed.queue_id, is_retry=failed.is_retry)
             if key is not None and (failed.queue_id, failed.is_retry, failed.offset) not in lost:
                 what = "rejected" if failed.is_final else "failed" if failed.error or failed.delay_ms else "released"
-                self._trace.settled(request.group, self.client_id, key, failed.offset, failed.offset + 1, what, failed.error)
+                self._recorder.on_settled(request.group, self.client_id, key, failed.offset, failed.offset + 1, what, failed.error)
 
     def _key(self, topic: str, group: str, queue_id: int, *, is_retry: bool) -> QueueKey | None:
         state = self._store.state
@@ -99,19 +102,19 @@ class TracedCaller:
 
 
 class TracedCallers:
-    """For each caller the one that stands in for it: always the same, since by it the broker knows who asked."""
+    """The wrapper of each caller: always the same one, because the broker identifies callers by it."""
 
-    def __init__(self, trace: Trace, store: Store) -> None:
-        self._trace = trace
+    def __init__(self, recorder: TraceRecorder, store: Store) -> None:
+        self._recorder = recorder
         self._store = store
         self._callers: dict[Caller, TracedCaller] = {}
 
     def of(self, caller: Caller) -> TracedCaller:
         traced = self._callers.get(caller)
         if traced is None:
-            traced = self._callers[caller] = TracedCaller(caller, self._trace, self._store)
+            traced = self._callers[caller] = TracedCaller(caller, self._recorder, self._store)
         return traced
 
     def caller_gone(self, caller: Caller) -> Caller:
-        """Its connection has ended; who stood in for it."""
+        """Drop the wrapper of ``caller``, whose connection has ended; return it."""
         return self._callers.pop(caller, None) or caller

@@ -171,7 +171,7 @@ def test_the_trace_is_told_with_it(tmp_path: Path) -> None:
         token = await desk.lease(most=2)
         await desk.ack(token, 0, 1)
         await desk.fail(token, 1, is_final=True)
-        desk.broker._trace.flush()
+        desk.broker._trace_recorder.flush()
         await desk.broker.context.store.confirmed(desk.broker.context.store.log_end)
         told = [line.split(maxsplit=2)[2] for line in (await desk.why()).facts if line.startswith("trace: ")]
         assert told == [

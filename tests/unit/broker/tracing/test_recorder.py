@@ -39,7 +39,7 @@ class Desk:
         """Everything that was told so far."""
         store = self.broker.context.store
         await store.confirmed(store.log_end)  # only what may be read is told
-        self.broker._trace.flush()
+        self.broker._trace_recorder.flush()
         await store.confirmed(store.log_end)
         return [event for number in range(store.state.next.get(TRACE_QUEUE, 0)) for event in self._record(number)]
 
