@@ -176,7 +176,7 @@ class Broker:
         """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
         return (
             self.alarms.ring_due()
-            + await self._transactions.copy_decided()
+            + await self._transactions.publish_decided()
             + await self._timer_firing.fire_due()
             + await self._job_scheduler.fire_due()
         )

@@ -1,4 +1,4 @@
-"""What operators ask about transactions, and what a broker answers."""
+"""The requests of operators about transactions."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from litemq.storage.state.transactions.halves import Halves
 
 __all__ = ["TransactionRequests"]
 
-_LOOKED_AT: Final = 5_000  # transactions for one answer: whoever wants more asks again
+_LOOKED_AT: Final = 5_000  # transactions for one answer; the client asks again for more
 _MOST: Final = 1_000
 _MOST_BYTES: Final = 4 << 20
 
 
 class TransactionRequests:
-    """The requests about transactions; ``handlers`` are those of a broker."""
+    """Describes and lists transactions."""
 
     def __init__(self, context: BrokerContext, check_back: CheckBack) -> None:
         self._store = context.store
-        self._times = check_back.times
+        self._schedule = check_back.schedule
         self._answers = context.answers
         self.handlers = (
             Handler(Opcode.DESCRIBE_TRANSACTION, Permission.TOPIC_READ, self._describe),
@@ -53,7 +53,7 @@ class TransactionRequests:
         name = parse(DescribeTransactionRequest, frame[3]).transaction
 
         async def answer() -> tuple[bytes, bytes]:
-            facts, records = facts_of(self._halves, name, self._times), []
+            facts, records = facts_of(self._halves, name, self._schedule), []
             if facts.records and not facts.is_sink and facts.state != TX_COMMITTED:
                 await self._store.confirmed(self._store.log_end)
                 loop = asyncio.get_running_loop()
@@ -68,25 +68,25 @@ class TransactionRequests:
 
         async def answer() -> tuple[bytes, bytes]:
             names = await asyncio.get_running_loop().run_in_executor(self._answers.lookups, self._names, request)
-            return self._told(request, names).SerializeToString(), b""
+            return self._page(request, names).SerializeToString(), b""
 
         self._answers.later(caller, frame, answer())
 
     def _names(self, request: ListTransactionsRequest) -> list[str]:
-        """The next ones in the order of their names. From a thread: they may be many."""
+        """Return the next transactions, sorted by name. In a thread: they may be many."""
         halves = self._halves
         names = halves.names()
         if request.state != TX_NOT_KNOWN:
             names += halves.outcomes.names()
         return heapq.nsmallest(_LOOKED_AT, {name for name in names if name > request.after})
 
-    def _told(self, request: ListTransactionsRequest, names: list[str]) -> TransactionsAnswer:
+    def _page(self, request: ListTransactionsRequest, names: list[str]) -> TransactionsAnswer:
         answer = TransactionsAnswer(is_end=len(names) < _LOOKED_AT)
-        most = max(1, min(request.most or _MOST, _MOST))
+        limit = max(1, min(request.most or _MOST, _MOST))
         for name in names:
-            facts = facts_of(self._halves, name, self._times)
+            facts = facts_of(self._halves, name, self._schedule)
             if _is_meant(facts, request):
-                if len(answer.transactions) == most:
+                if len(answer.transactions) == limit:
                     answer.is_end = False
                     break
                 answer.transactions.append(facts)
@@ -97,7 +97,7 @@ class TransactionRequests:
 def _is_meant(facts: TransactionFacts, request: ListTransactionsRequest) -> bool:
     if request.state == TX_NOT_KNOWN:
         if not facts.records:
-            return False  # it has ended since
+            return False  # it has ended meanwhile
     elif facts.state != request.state:
         return False
     return (

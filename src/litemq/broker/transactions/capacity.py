@@ -1,4 +1,4 @@
-"""Whether there is room for more halves: they wait for somebody's decision, and for so long they take space."""
+"""The capacity for halves, which take memory and disk until they are decided."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from litemq.broker.runtime.context import BrokerContext
 from litemq.errors import DiskFullError, OverloadedError
 from litemq.storage.state import TopicFacts
 
-__all__ = ["HalfRoom"]
+__all__ = ["HalfCapacity"]
 
 _RETRY_AFTER_MS: Final = 20
 
 
-class HalfRoom:
-    """Of a broker, for jobs and producers alike."""
+class HalfCapacity:
+    """The limits of one broker, for the halves of jobs and producers."""
 
     def __init__(self, context: BrokerContext, backlog: Backlog) -> None:
         self._store = context.store
@@ -25,7 +25,7 @@ class HalfRoom:
         self._backlog = backlog
 
     def check(self, topic: TopicFacts, queue_id: int, size: int, due: int, new: int) -> None:
-        """Raises unless there is room for so many bytes in ``new`` more transactions, of which the latest message is due then (ms)."""
+        """Raise unless ``size`` bytes in ``new`` further transactions fit the limits; ``due`` is the latest due time (ms)."""
         self._backlog.check(topic, queue_id)
         halves, store = self._store.state.delivery.halves, self._store
         if new and len(halves) + new > self._limits.max_transactions:

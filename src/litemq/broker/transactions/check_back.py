@@ -1,8 +1,8 @@
-"""Transactions that nobody decides: their producers are asked, and what is asked for too often goes to the dead letters.
+"""Check-back: the broker asks producers for the outcome of undecided transactions.
 
-Whoever can answer for a group waits with a request; any of those is asked, and answers as it would have ended the transaction. That it was time to
-ask is a record, for all transactions of a round together: so a restart neither forgets how often it was done, nor asks anew. A round counts
-whether somebody was there or not: a producer that never comes back leaves nothing behind for ever.
+Producers that can answer for a group wait with a poll. The broker asks one of them, and it answers as if it ended
+the transaction. All checks of a round are one record, so a restart neither forgets nor repeats them. A round counts
+also if no producer is there: after ``max_checks`` rounds, the transaction becomes dead letters.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
-from litemq.broker.transactions.check_schedule import CheckTimes
+from litemq.broker.transactions.check_schedule import CheckSchedule
 from litemq.broker.transactions.describe import facts_of
 from litemq.broker.transactions.half_reader import records_of
-from litemq.broker.transactions.undecided import HalfBurials
+from litemq.broker.transactions.undecided import UndecidedHalves
 from litemq.errors import LiteMQError, OverloadedError
 from litemq.format.transactions import group_of, is_producers
 from litemq.net.frame import Frame
@@ -36,18 +36,18 @@ _AT_ONCE: Final = 1_000  # transactions in one answer
 _AGAIN_MS: Final = 1_000  # after a failure
 _LOOK_MS: Final = 60_000
 _MOST_WAIT_MS: Final = 60_000
-_MOST_OF_CALLER: Final = 256  # requests that wait
-_MOST_CHARS: Final = 64  # of a client's name, in a story
+_MAX_CALLER_POLLS: Final = 256  # requests that wait
+_MOST_CHARS: Final = 64  # of a client id, in the history of checks
 _LOG = logging.getLogger(__name__)
 
 
 class _Poll:
-    """Somebody who waits to be asked."""
+    """A producer that waits for checks."""
 
-    __slots__ = ("caller", "chosen", "expiry", "frame", "group", "most")
+    __slots__ = ("caller", "chosen", "expiry", "frame", "group", "limit")
 
-    def __init__(self, caller: Caller, frame: Frame, group: str, most: int) -> None:
-        self.caller, self.frame, self.group, self.most = caller, frame, group, most
+    def __init__(self, caller: Caller, frame: Frame, group: str, limit: int) -> None:
+        self.caller, self.frame, self.group, self.limit = caller, frame, group, limit
         self.chosen: list[str] = []
         self.expiry: asyncio.TimerHandle | None = None
 
@@ -56,7 +56,7 @@ _NOBODY: Final[deque[_Poll]] = deque()
 
 
 class CheckBack:
-    """On the event loop that is running when it is made."""
+    """The checks of one broker, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._store = context.store
@@ -64,14 +64,14 @@ class CheckBack:
         self._limits = context.limits
         self._alarms = context.alarms
         self._answers = context.answers
-        self.times = CheckTimes(context.store, context.limits)
-        self._burials = HalfBurials(context.store, context.clock, context.answers.lookups)
+        self.schedule = CheckSchedule(context.store, context.limits)
+        self._undecided = UndecidedHalves(context.store, context.clock, context.answers.lookups)
         self._loop = asyncio.get_running_loop()
         self._polls: dict[str, deque[_Poll]] = {}  # by group
-        self._of_caller: dict[Caller, set[_Poll]] = {}
+        self._caller_polls: dict[Caller, set[_Poll]] = {}
         self._waiting = 0
-        self._unasked: dict[str, dict[str, None]] = {}  # by group: what the next who comes is asked for
-        # Since a transaction was checked last: who came later and was asked for it, and whether somebody said that it does not know.
+        self._unasked: dict[str, dict[str, None]] = {}  # by group: transactions for the next poll
+        # Since the last check of a transaction: the producer that was asked later, and those that answered *unknown*.
         self._late: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._closed = False
@@ -83,14 +83,14 @@ class CheckBack:
         return self._store.state.delivery.halves
 
     def watch(self, transactions: Iterable[str]) -> None:
-        """Transactions have begun."""
+        """Schedule the checks of transactions that have begun."""
         for name in transactions:
             known = self._halves.get(name)
             if known is not None and not known.number:
-                self._set_alarm(name, self.times.next_at(known))
+                self._set_alarm(name, self.schedule.next_at(known))
 
     def _set_alarm(self, name: str, due: int) -> None:
-        """Look at a transaction when it is time; sooner, where that is far off, since most have ended long before, and nobody cancels alarms."""
+        """Set an alarm for ``due``, or for the next minute: most transactions end before, and alarms are never cancelled."""
         self._alarms.at(min(due, self._clock.wall_ms() + _LOOK_MS), self._ring, name)
 
     def on_outcome_unknown(self, transaction: str) -> None:
@@ -107,12 +107,12 @@ class CheckBack:
             known = self._halves.get(name)
             if known is None or known.number:
                 self._forget(name)
-            elif known.dead or (self.times.next_at(known) <= now and known.checks >= self.times.most(known)):
+            elif known.dead or (self.schedule.next_at(known) <= now and known.checks >= self.schedule.max_checks(known)):
                 over.append(name)
-            elif self.times.next_at(known) <= now:
+            elif self.schedule.next_at(known) <= now:
                 due.append(name)
             else:
-                self._set_alarm(name, self.times.next_at(known))
+                self._set_alarm(name, self.schedule.next_at(known))
         try:
             for at in range(0, len(due), _IN_ONE_RECORD):
                 self._check(due[at : at + _IN_ONE_RECORD], now)
@@ -120,10 +120,10 @@ class CheckBack:
             _LOG.warning("transactions were not checked: %s; it is tried again", error)
             self._again(due)
         if over:
-            self._answers.in_background(self._bury(over))
+            self._answers.in_background(self._give_up(over))
 
     def _check(self, names: list[str], now: int) -> None:
-        """One round: written down, and then asked."""
+        """Append the record of a round, and ask the producers."""
         polls = [(name, self._poll_for(group_of(name), name)) for name in names]
         checks = [
             TransactionCheck(
@@ -141,18 +141,18 @@ class CheckBack:
                 self._unasked.setdefault(group_of(name), {})[name] = None
             known = self._halves.get(name)
             if known is not None:
-                self._set_alarm(name, self.times.next_at(known))
+                self._set_alarm(name, self.schedule.next_at(known))
         for asked in {id(poll): poll for _, poll in polls if poll is not None}.values():
             self._leave(asked)
             self._answers.in_background(self._ask(asked, asked.chosen))
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
-        """Whoever waits for the longest, and is not asked for too much already."""
+        """Return the next poll of the group that has not reached its limit, and add the transaction to it."""
         polls = self._polls.get(group, _NOBODY)
         for _ in range(len(polls)):
             poll = polls[0]
             polls.rotate(-1)
-            if len(poll.chosen) < poll.most:
+            if len(poll.chosen) < poll.limit:
                 poll.chosen.append(name)
                 return poll
         return None
@@ -170,9 +170,9 @@ class CheckBack:
         for name in names:
             self._alarms.at(self._clock.wall_ms() + _AGAIN_MS, self._ring, name)
 
-    async def _bury(self, names: list[str]) -> None:
+    async def _give_up(self, names: list[str]) -> None:
         try:
-            await self._burials.bury(names)
+            await self._undecided.give_up(names)
         except LiteMQError as error:
             if not self._closed:
                 _LOG.warning("transactions that nobody decided are not in the dead letters yet: %s; it is tried again", error)
@@ -181,20 +181,22 @@ class CheckBack:
             if self._halves.get(name) is None:
                 self._forget(name)
 
-    # Those who can answer -----------------------------------------------------------------------------------------------------
+    # Polls -------------------------------------------------------------------------------------------------------------------
 
     def _poll(self, caller: Caller, frame: Frame) -> None:
         request = parse(CheckTransactionsRequest, frame[3])
         check_name(request.group, "group")
         if self._waiting >= self._limits.max_check_pollers:
             raise OverloadedError(f"{self._waiting} producers wait to be asked (max_check_pollers): come again later", _AGAIN_MS)
-        if len(self._of_caller.get(caller, ())) >= _MOST_OF_CALLER:
-            raise OverloadedError(f"this client waits with {_MOST_OF_CALLER} requests to be asked: one for each group is enough", _AGAIN_MS)
+        if len(self._caller_polls.get(caller, ())) >= _MAX_CALLER_POLLS:
+            raise OverloadedError(
+                f"this client waits with {_MAX_CALLER_POLLS} requests to be asked: one for each group is enough", _AGAIN_MS
+            )
         poll = _Poll(caller, frame, request.group, max(1, min(request.most or _AT_ONCE, _AT_ONCE)))
         unasked = self._unasked.get(request.group)
         names: list[str] = []
         for name in list(unasked or ()):
-            if len(names) == poll.most:
+            if len(names) == poll.limit:
                 break
             if self._is_undecided(name):
                 names.append(name)
@@ -204,7 +206,7 @@ class CheckBack:
             self._answers.in_background(self._ask(poll, names))
             return
         self._polls.setdefault(request.group, deque()).append(poll)
-        self._of_caller.setdefault(caller, set()).add(poll)
+        self._caller_polls.setdefault(caller, set()).add(poll)
         self._waiting += 1
         poll.expiry = self._loop.call_later(min(request.wait_ms, _MOST_WAIT_MS) / 1000, self._expire, poll)
 
@@ -217,21 +219,21 @@ class CheckBack:
         poll.caller.answer(poll.frame, b"")
 
     def _leave(self, poll: _Poll) -> None:
-        """Somebody waits no longer."""
+        """Remove a poll that no longer waits."""
         polls = self._polls[poll.group]
         polls.remove(poll)
         if not polls:
             del self._polls[poll.group]
-        of_caller = self._of_caller[poll.caller]
-        of_caller.discard(poll)
-        if not of_caller:
-            del self._of_caller[poll.caller]
+        caller_polls = self._caller_polls[poll.caller]
+        caller_polls.discard(poll)
+        if not caller_polls:
+            del self._caller_polls[poll.caller]
         self._waiting -= 1
         if poll.expiry is not None:
             poll.expiry.cancel()
 
     async def _ask(self, poll: _Poll, names: list[str]) -> None:
-        """Tell somebody which outcomes are wanted, with the messages that they are about."""
+        """Answer a poll with the transactions ``names`` and their messages."""
         try:
             await self._store.confirmed(self._store.log_end)
             found = await self._loop.run_in_executor(self._answers.lookups, records_of, self._store, names, self._limits.max_pull_bytes)
@@ -240,7 +242,7 @@ class CheckBack:
             return
         answer = CheckTransactionsAnswer()
         for name, records in found.items():
-            facts = facts_of(self._halves, name, self.times)
+            facts = facts_of(self._halves, name, self.schedule)
             facts.records = len(records)
             answer.transactions.append(facts)
         left = [name for name in names if name not in found and self._is_undecided(name)]
@@ -249,12 +251,12 @@ class CheckBack:
         poll.caller.answer(poll.frame, answer.SerializeToString(), b"".join([raw for records in found.values() for raw in records]))
 
     def caller_gone(self, caller: Caller) -> None:
-        """A caller's connection has ended: it cannot be asked."""
-        for poll in list(self._of_caller.get(caller, ())):
+        """Drop the polls of ``caller``, whose connection has ended."""
+        for poll in list(self._caller_polls.get(caller, ())):
             self._leave(poll)
 
     def close(self) -> None:
-        """Those who wait are told that there is nothing."""
+        """Answer all polls: no transactions."""
         self._closed = True
         for poll in [poll for polls in self._polls.values() for poll in polls]:
             self._expire(poll)

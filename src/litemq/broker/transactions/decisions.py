@@ -1,7 +1,8 @@
-"""Commit and rollback: what producers say of their transactions in one turn of the event loop is written together.
+"""Decisions: commits and rolls back the transactions of producers. Requests of one tick are one append.
 
-The messages of what is committed are themselves the decision, all of them in one append. Where a transaction is large, or its halves are not in
-memory, a record says that it is committed, and its messages follow. What was said before is answered as it was; the first word stands.
+The messages of committed transactions are themselves the decision, all of them in one append. If a transaction is
+large, or its halves are not in memory, a record commits it, and its messages follow. The first decision stands: a
+repeated request is answered with it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.transactions.check_back import CheckBack
 from litemq.broker.transactions.describe import state_of
-from litemq.broker.transactions.publishing import Copying
+from litemq.broker.transactions.publishing import HalfPublisher
 from litemq.errors import InvalidArgumentError, LiteMQError, RecordFormatError, StoreFailedError
 from litemq.format.transactions import is_producers
 from litemq.net.frame import Frame
@@ -38,9 +39,9 @@ from litemq.storage.state import QueueKey
 from litemq.storage.state.transactions.half_runs import Transaction
 from litemq.storage.state.transactions.halves import Halves
 
-__all__ = ["Endings"]
+__all__ = ["Decisions"]
 
-_BYTES_AT_ONCE: Final = 1 << 20  # of messages in one append; for so long everybody else waits
+_BYTES_AT_ONCE: Final = 1 << 20  # of messages in one append, in which all other work waits
 _MOST_ENDS: Final = 10_000  # in one request
 _MOST_NAMES: Final = 256  # in one record
 _OUTCOMES: Final = (TX_COMMITTED, TX_ROLLED_BACK, TX_UNDECIDED)
@@ -53,14 +54,14 @@ class _Request(NamedTuple):
     ends: Sequence[TransactionEnd]
 
 
-class Endings:
-    """On the event loop that is running when it is made."""
+class Decisions:
+    """Takes END_TRANSACTIONS, on the event loop that is running when it is created."""
 
-    def __init__(self, context: BrokerContext, copying: Copying, check_back: CheckBack) -> None:
+    def __init__(self, context: BrokerContext, publisher: HalfPublisher, check_back: CheckBack) -> None:
         self._store = context.store
         self._clock = context.clock
         self._events = context.events
-        self._copying = copying
+        self._publisher = publisher
         self._check_back = check_back
         self._loop = asyncio.get_running_loop()
         self._gathered: list[_Request] = []
@@ -87,9 +88,9 @@ class Endings:
         requests, self._gathered = self._gathered, []
         try:
             answers = self._end(requests)
-        except LiteMQError as error:  # what was written before it is so; who asks again is told
+        except LiteMQError as error:  # decisions that were appended before stand; a repeated request is answered with them
             failure = error
-        except Exception:  # noqa: BLE001  whoever asked waits for an answer
+        except Exception:  # noqa: BLE001  every caller waits for an answer
             _LOG.exception("transactions could not be ended")
             failure = StoreFailedError("the broker could not write this, or does not know; its log says why")
         else:
@@ -99,7 +100,7 @@ class Endings:
             request.caller.refuse(request.frame, failure)
 
     def _end(self, requests: list[_Request]) -> list[EndTransactionsAnswer]:
-        """Do what all requests of a turn say; what one of them says first stands for the others, too."""
+        """Apply all requests of a tick, in their order: the first decision about a transaction stands."""
         committed: dict[str, None] = {}
         rolled_back: dict[str, None] = {}
         answers = []
@@ -151,7 +152,7 @@ class Endings:
             decided = TransactionsDecided(transactions=others[at : at + _MOST_NAMES])
             self._store.append_control(Control(transactions_decided=decided))
         if others:
-            self._copying.begin()
+            self._publisher.begin()
 
     def _is_at_hand(self, known: Transaction) -> bool:
         if known.bytes > _BYTES_AT_ONCE or known.dropped:
@@ -159,13 +160,13 @@ class Endings:
         return self._store.is_hot(known.first_log_offset)
 
     def _append(self, names: list[str]) -> list[str]:
-        """Make messages of transactions; returns those for which that cannot be done so."""
+        """Append the messages of transactions; return those that need a record instead."""
         keys = {QueueKey(run.topic_id, run.queue_id): None for name in names if (known := self._halves.get(name)) for run in known.runs}
         try:
             end = self._store.commit_transactions(names, self._clock.wall_ms()).end
         except (InvalidArgumentError, RecordFormatError):
             if len(names) == 1:
-                return names  # one of its records is damaged: the others become messages without it
+                return names  # one of its records is damaged: the publisher skips it
             return [other for name in names for other in self._append([name])]
         self._events.on_append(list(keys), end)
         self._events.on_timer_added()

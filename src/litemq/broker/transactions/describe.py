@@ -1,10 +1,10 @@
-"""What is told of a transaction that has not ended, or not long ago."""
+"""Describes transactions: their state, and the history of checks."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from litemq.broker.transactions.check_schedule import CheckTimes
+from litemq.broker.transactions.check_schedule import CheckSchedule
 from litemq.format.transactions import group_of, is_producers
 from litemq.proto.wire_pb2 import (
     TX_COMMITTED,
@@ -25,8 +25,8 @@ __all__ = ["facts_of", "state_of"]
 _STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLED_BACK, Outcome.DEAD: TX_DEAD}
 
 
-def facts_of(halves: Halves, transaction: str, times: CheckTimes) -> TransactionFacts:
-    """As the wire tells it. Of one that has ended, only that is known."""
+def facts_of(halves: Halves, transaction: str, schedule: CheckSchedule) -> TransactionFacts:
+    """Return the facts of ``transaction`` for the wire. If it has ended, they are its state only."""
     facts = TransactionFacts(transaction=transaction, group=group_of(transaction), is_sink=not is_producers(transaction))
     known: Transaction | None = halves.get(transaction)
     facts.state = state_of(halves, transaction)
@@ -34,15 +34,15 @@ def facts_of(halves: Halves, transaction: str, times: CheckTimes) -> Transaction
         return facts
     facts.records, facts.bytes, facts.checks = known.count, known.bytes, known.checks
     facts.stored_at = known.first_at or known.latest_at
-    facts.topics.extend([topic.name for topic in times.topics(known)])
+    facts.topics.extend([topic.name for topic in schedule.topics(known)])
     facts.story.extend([TransactionCheckFacts(at=at, asked=asked, unknown=unknown) for at, asked, unknown in known.story])
     if facts.state == TX_UNDECIDED and not facts.is_sink:
-        facts.next_check_at = times.next_at(known)
+        facts.next_check_at = schedule.next_at(known)
     return facts
 
 
 def state_of(halves: Halves, transaction: str) -> TransactionState:
-    """What is known of a transaction, as the wire tells it."""
+    """Return the state of ``transaction`` for the wire."""
     known = halves.get(transaction)
     if known is None:
         outcome = halves.outcomes.get(transaction)

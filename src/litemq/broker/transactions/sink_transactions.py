@@ -1,7 +1,8 @@
-"""Transactions of jobs: halves that nobody sees, the decision which of them count, and the copies that make messages of those.
+"""Sink transactions: how Spark jobs write exactly once.
 
-Each try of a task is a transaction of its own, so that nothing has to be told apart within one; the job's driver names those that count. The decision is one record. The copies follow behind it, a few MiB at a time, whoever asks for what meanwhile; after a
-restart they go on where they ended, because each half that was copied says so by its copy.
+Each attempt of a task is a transaction of its own. The job's driver names the attempts that count, and the decision
+is one record. The broker then publishes the halves, a MiB at a time. After a restart it continues where it stopped,
+because the message of each half names the half.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from litemq.broker.runtime.deferred_answers import answer_when_safe
 from litemq.broker.runtime.handlers import Handler, Permission
 from litemq.broker.runtime.request_header import parse
 from litemq.broker.runtime.topic_directory import check_queue
-from litemq.broker.transactions.capacity import HalfRoom
-from litemq.broker.transactions.publishing import Copying
+from litemq.broker.transactions.capacity import HalfCapacity
+from litemq.broker.transactions.publishing import HalfPublisher
 from litemq.errors import InvalidArgumentError, TransactionRefusedError
 from litemq.net.frame import Frame
 from litemq.proto.wire_pb2 import (
@@ -46,17 +47,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class SinkTransactions:
-    """For everybody on the event loop that is running when it is made."""
+    """The sinks of all jobs, on the event loop that is running when it is created."""
 
-    def __init__(self, context: BrokerContext, quotas: Quotas, room: HalfRoom, copying: Copying) -> None:
+    def __init__(self, context: BrokerContext, quotas: Quotas, capacity: HalfCapacity, publisher: HalfPublisher) -> None:
         self._store = context.store
         self._clock = context.clock
         self._limits = context.limits
         self._alarms = context.alarms
         self._topics = context.topics
         self._quotas = quotas
-        self._room = room
-        self._copying = copying
+        self._capacity = capacity
+        self._publisher = publisher
         self._watched: set[tuple[str, int]] = set()  # batches for which an alarm is set
         for query, batch in self._halves.batches():
             self._watch(query, batch)
@@ -91,8 +92,8 @@ class SinkTransactions:
             check_first(self._store.state, transaction, key, first)
         count = int(claims.starts.size)
         if first + count > sent:
-            records = records[int(claims.starts[sent - first]) :]  # those before it came with an earlier try of the request
-            self._room.check(topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0)
+            records = records[int(claims.starts[sent - first]) :]  # an earlier try of the request stored the first ones
+            self._capacity.check(topic, key.queue_id, len(records), claims.due, 1 if self._halves.get(transaction) is None else 0)
             if self._quotas.is_on:
                 self._quotas.take(caller.client_id, first + count - sent, len(records))
             self._store.append_halves(bytearray(records), topic.topic_id, request.queue_id, transaction, sent)
@@ -100,7 +101,7 @@ class SinkTransactions:
         self._answer(caller, frame, SendHalvesAnswer(next=self._halves.sent(transaction, key)))
 
     def _check_open(self, attempt: Attempt) -> None:
-        """A batch that is decided takes nothing more, and neither do those before it."""
+        """Raise if the batch, or a later one, is decided."""
         committed = self._store.state.delivery.sinks.committed(attempt.query)
         if attempt.batch <= committed:
             raise TransactionRefusedError(
@@ -138,8 +139,8 @@ class SinkTransactions:
 
         if batch > self._store.state.delivery.sinks.committed(query):
             self._store.commit_sink(query, batch, decide, request.plan)
-            self._copying.begin()
-        self._answer(caller, frame, self._told(query))
+            self._publisher.begin()
+        self._answer(caller, frame, self._describe_query(query))
 
     def _abort(self, caller: Caller, frame: Frame) -> None:
         request = parse(AbortSinkRequest, frame[3])
@@ -152,9 +153,9 @@ class SinkTransactions:
             self._store.append_control(control)
 
     def _describe(self, caller: Caller, frame: Frame) -> None:
-        self._answer(caller, frame, self._told(parse(DescribeSinkRequest, frame[3]).query))
+        self._answer(caller, frame, self._describe_query(parse(DescribeSinkRequest, frame[3]).query))
 
-    def _told(self, query: str) -> SinkAnswer:
+    def _describe_query(self, query: str) -> SinkAnswer:
         sinks = self._store.state.delivery.sinks
         answer = SinkAnswer(committed_batch=sinks.committed(query), plan=sinks.plan(query))
         for _, _, known in self._halves.of_query(query):
@@ -171,7 +172,7 @@ class SinkTransactions:
         if not 0 <= batch < _LARGEST:
             raise InvalidArgumentError(f"batch {batch}: choose 0 or more")
 
-    # What nobody decides ------------------------------------------------------------------------------------------------------
+    # Undecided batches --------------------------------------------------------------------------------------------------------
 
     def _watch(self, query: str, batch: int) -> None:
         if (query, batch) in self._watched:
@@ -182,8 +183,10 @@ class SinkTransactions:
             self._alarms.at(latest + self._limits.half_lifetime_ms, self._ring, (query, batch))
 
     def _latest(self, query: str, batch: int) -> int | None:
-        """When the latest half of a batch came that is not decided."""
-        return max((known.latest_at for of, _, known in self._halves.of_query(query) if of == batch and not known.number), default=None)
+        """Return when the latest undecided half of a batch was stored."""
+        return max(
+            (known.latest_at for number, _, known in self._halves.of_query(query) if number == batch and not known.number), default=None
+        )
 
     def _ring(self, batches: list[tuple[str, int]]) -> None:
         self._watched.difference_update(batches)
@@ -199,5 +202,5 @@ class SinkTransactions:
                 self._watch(query, batch)
 
     def _answer(self, caller: Caller, frame: Frame, answer: Message) -> None:
-        """Answer once everything that is known so far is safe."""
+        """Answer when the log is confirmed up to its present end."""
         answer_when_safe(self._store, caller, frame, self._store.log_end, answer.SerializeToString())

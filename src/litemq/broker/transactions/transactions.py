@@ -1,7 +1,7 @@
-"""Transactions: halves that nobody sees, the decision whether they count, and the messages that they become.
+"""Transactions: invisible halves, the decision about them, and the messages that they become.
 
-Producers and jobs have them. A producer sends its halves, does what it does elsewhere, and says commit or rollback; where it says nothing, it is
-asked. The halves of both stand in one topic, and become messages in the same way.
+Producers and Spark jobs use them. A producer sends halves, does its other work, and commits or rolls back. If it does
+neither, the broker asks it. The halves of both are in one topic, and are published in the same way.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from litemq.broker.admission.quotas import Quotas
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.transactions.admin_requests import TransactionRequests
-from litemq.broker.transactions.capacity import HalfRoom
+from litemq.broker.transactions.capacity import HalfCapacity
 from litemq.broker.transactions.check_back import CheckBack
-from litemq.broker.transactions.decisions import Endings
-from litemq.broker.transactions.half_batcher import HalfSending
-from litemq.broker.transactions.publishing import Copying
+from litemq.broker.transactions.decisions import Decisions
+from litemq.broker.transactions.half_batcher import HalfBatcher
+from litemq.broker.transactions.publishing import HalfPublisher
 from litemq.broker.transactions.sink_transactions import SinkTransactions
 
 __all__ = ["Transactions"]
 
 
 class Transactions:
-    """For everybody on the event loop that is running when it is made."""
+    """Wires the package, on the event loop that is running when it is created."""
 
     def __init__(self, context: BrokerContext, quotas: Quotas, backlog: Backlog) -> None:
-        self._copying = Copying(context)
-        room = HalfRoom(context, backlog)
-        self._sinks = SinkTransactions(context, quotas, room, self._copying)
+        self._publisher = HalfPublisher(context)
+        capacity = HalfCapacity(context, backlog)
+        self._sinks = SinkTransactions(context, quotas, capacity, self._publisher)
         self._check_back = CheckBack(context)
-        self._copying.begin()
+        self._publisher.begin()
         self.handlers = (
             *self._sinks.handlers,
-            *HalfSending(context, quotas, room, self._check_back).handlers,
-            *Endings(context, self._copying, self._check_back).handlers,
+            *HalfBatcher(context, quotas, capacity, self._check_back).handlers,
+            *Decisions(context, self._publisher, self._check_back).handlers,
             *self._check_back.handlers,
             *TransactionRequests(context, self._check_back).handlers,
         )
 
-    async def copy_decided(self) -> int:
-        """Copy all that is decided, instead of behind everybody's back; returns how many messages that were."""
-        return await self._copying.copy_all()
+    async def publish_decided(self) -> int:
+        """Publish all decided halves now instead of in the background; return the number of messages."""
+        return await self._publisher.publish_all()
 
     def caller_gone(self, caller: Caller) -> None:
-        """A caller's connection has ended: it cannot be asked."""
+        """Drop the polls of ``caller``, whose connection has ended."""
         self._check_back.caller_gone(caller)
 
     def close(self) -> None:
-        """What is decided is copied by whoever opens the store next."""
+        """Publish no more. The next broker of the store publishes decided halves."""
         self._check_back.close()
-        self._copying.close()
+        self._publisher.close()

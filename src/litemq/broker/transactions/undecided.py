@@ -1,7 +1,7 @@
-"""What nobody decides goes to the dead letters, with the story of who was asked for it.
+"""Gives up undecided transactions: their halves become dead letters, with the history of checks.
 
-One record for each message: it ends the half, and keeps it. The first of them ends the transaction; where a crash comes between two, whoever
-opens the store next goes on with the others.
+One record per message ends the half and stores it. The first of them ends the transaction. After a crash in
+between, the next broker of the store continues with the others.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from litemq.storage.state.transactions.half_runs import DELETED, Transaction
 from litemq.storage.store import Placed, Store
 from litemq.types import DeadReason, RecordKind
 
-__all__ = ["HalfBurials"]
+__all__ = ["UndecidedHalves"]
 
 _BYTES_AT_ONCE: Final = 1 << 20
 
 
-class HalfBurials:
-    """On the event loop."""
+class UndecidedHalves:
+    """Writes the dead letters, on the event loop."""
 
     def __init__(self, store: Store, clock: Clock, lookups: Executor) -> None:
         self._store = store
         self._clock = clock
         self._lookups = lookups
 
-    async def bury(self, transactions: Sequence[str]) -> None:
-        """Bury all that is left of some transactions."""
+    async def give_up(self, transactions: Sequence[str]) -> None:
+        """Turn the remaining halves of ``transactions`` into dead letters."""
         await self._store.confirmed(self._store.log_end)
         loop, halves = asyncio.get_running_loop(), self._store.state.delivery.halves
         for name in transactions:
@@ -55,7 +55,7 @@ class HalfBurials:
 
     def _append(self, name: str, known: Transaction, records: list[bytes]) -> bool:
         if self._store.state.delivery.halves.get(name) is not known or known.number:
-            return False  # somebody decided it meanwhile
+            return False  # it was decided meanwhile
         story = self._story(name, known)
         placed = []
         for raw, run in zip(records, known.left, strict=False):
@@ -72,10 +72,12 @@ class HalfBurials:
         error = f"nobody decided transaction {name!r}: {known.checks} checks"
         if not asked:
             error += ", and no producer of its group was there to be asked"
-        told = [f"stored {_time(known.first_at)}"]
+        lines = [f"stored {_time(known.first_at)}"]
         for each in known.story:
             answer = "which said that it does not know" if each.unknown else "which said nothing"
-            told.append(f"checked {_time(each.at)}: " + (f"asked {each.asked}, {answer}" if each.asked else "nobody was there to be asked"))
+            lines.append(
+                f"checked {_time(each.at)}: " + (f"asked {each.asked}, {answer}" if each.asked else "nobody was there to be asked")
+            )
         detail = "undecided"
         return Story(
             DeadReason.UNDECIDED,
@@ -83,7 +85,7 @@ class HalfBurials:
             group_of(name),
             consumer=asked[-1] if asked else "",
             error=error,
-            stack="\n".join(told),
+            stack="\n".join(lines),
             tries=known.checks,
             dead_at=self._clock.wall_ms(),
             fingerprint=fingerprint_of(DeadReason.UNDECIDED, detail, "", ""),

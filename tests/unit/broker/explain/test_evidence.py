@@ -154,11 +154,11 @@ def test_what_a_transaction_holds_back(kind: Kind, tmp_path: Path) -> None:
         await job.write(attempt(0, 0), 1)
         await job.write(attempt(0, 1), 1)
         assert await desk.verdict("0-0-0-0") == "undecided"
-        desk.broker._transactions._copying.close()
+        desk.broker._transactions._publisher.close()
         await job.commit(0, (0, 0, 1))
         assert await desk.verdict("0-0-0-0") == "ready"
         assert await desk.verdict("0-1-0-0") == "rolled-back"
-        desk.broker._transactions._copying._task.is_closed = False
+        desk.broker._transactions._publisher._task.is_closed = False
         await desk.broker.fire_due()
         answer = await desk.why("0-0-0-0")
         assert (answer.verdict, "never read queue 0" in answer.sentence) == ("before-start", True)

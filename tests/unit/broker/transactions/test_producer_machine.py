@@ -114,7 +114,7 @@ class Transactions(BrokerMachine):
 
     @rule()
     def copy_the_rest(self) -> None:
-        self.ask(self.broker._transactions.copy_decided())
+        self.ask(self.broker._transactions.publish_decided())
         self.look()
         committed = [name for name, state in self.states.items() if state == TX_COMMITTED]
         assert self.read == Counter(message_id for name in committed for message_id, _ in self.sent[name])

@@ -88,7 +88,7 @@ def _records(data: bytes | memoryview) -> list[StoredRecord]:
 
 async def _read(broker: Broker, queue_id: int = 0, topic_id: int = 16) -> list[StoredRecord]:
     store = broker.context.store
-    await broker._transactions.copy_decided()
+    await broker._transactions.publish_decided()
     await store.confirmed(store.log_end)
     return _records(await store.pull(QueueKey(topic_id, queue_id), 0, 20_000, 1 << 30))
 
@@ -280,7 +280,7 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
     async def main() -> None:
         async with _producer(kind, tmp_path) as (producer, broker):
             monkeypatch.setattr(endings, "_BYTES_AT_ONCE", 1000)
-            broker._transactions._copying.close()
+            broker._transactions._publisher.close()
             await producer.send_halves(half(ONE, body=bytes(900)) + half(ONE, 1) + half(TWO))
             assert await producer.commit(ONE, TWO) == [TX_COMMITTED] * 2
             store = broker.context.store
@@ -289,7 +289,7 @@ def test_a_large_one_is_decided_by_a_record_and_copied_behind_it(kind: Kind, tmp
             facts = await producer.describe(ONE)
             assert facts.state == TX_COMMITTED
             assert await producer.roll_back(ONE) == [TX_COMMITTED]
-            broker._transactions._copying._task.is_closed = False
+            broker._transactions._publisher._task.is_closed = False
             assert await _ids(broker) == [f"{TWO}#0", f"{ONE}#0", f"{ONE}#1"]
 
     _run(main())
@@ -396,11 +396,11 @@ def test_half_a_burial_is_finished_after_a_restart(tmp_path: Path) -> None:
         await _pass(broker, clock, 61)
         append = store.append_placed
         store.append_placed = lambda placed: append(placed[:1])  # type: ignore[method-assign]
-        burials = broker._transactions._check_back._burials
+        undecided = broker._transactions._check_back._undecided
         known = store.state.delivery.halves.get(ONE)
         assert known is not None
         records = [store.read_raw(run.first_log_offset) for run in known.left]
-        burials._append(ONE, known, records)
+        undecided._append(ONE, known, records)
         assert (known.dead, len(store.state.delivery.dead_letters)) == (True, 1)
         assert await producer.commit(ONE) == [TX_DEAD]
         broker.close()

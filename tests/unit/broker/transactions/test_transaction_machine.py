@@ -135,7 +135,7 @@ class Transactions(BrokerMachine):
 
     @rule()
     def copy_the_rest(self) -> None:
-        self.ask(self.broker._transactions.copy_decided())
+        self.ask(self.broker._transactions.publish_decided())
         self.look()
         assert self.read == self.expected
 

@@ -67,7 +67,7 @@ async def _read(broker: Broker, queue_id: int = 0, topic_id: int = 16) -> list[S
 
 
 async def _ids(broker: Broker, queue_id: int = 0) -> list[str]:
-    await broker._transactions.copy_decided()
+    await broker._transactions.publish_decided()
     return [stored.record.message_id for stored in await _read(broker, queue_id)]
 
 
@@ -399,7 +399,7 @@ def test_a_restart_finishes_what_is_decided(tmp_path: Path) -> None:
             for partition in range(3):
                 await job.write(attempt(0, partition), 5)
             await job.write(attempt(1), 5)
-            broker._transactions._copying.close()
+            broker._transactions._publisher.close()
             answer = await job.commit(0, (0, 0, 5), (1, 0, 5), (2, 0, 5))
             assert answer.waiting == 15
             assert await _read(broker) == []
