@@ -1,6 +1,7 @@
-"""Gathering what is known about a message and a group: the records that carry its id, and what the group did with them.
+"""Collects the evidence about a message and a group: the records with its id, and the group's progress.
 
-Records are looked up from a thread, since that may wait for the disk; what groups did is read on the event loop, where it changes.
+Records are looked up in a thread, because that may wait for the disk. The state of groups is read on the event loop,
+where it changes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from litemq.broker.explain.verdict import Burial, Delivery, Facts, Half
+from litemq.broker.explain.verdict import DeadLetterCause, Delivery, Evidence, Half
 from litemq.broker.groups.recent_consumers import RETRY_QUEUE, ConsumerVisit, RecentConsumers
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.timers.lookup import NOT_FOUND, FoundTimer, TimerLookup, TimerName, TimerState, is_pending
@@ -23,32 +24,32 @@ from litemq.format.record_view import RecordView
 from litemq.storage.state import QueueKey, TopicFacts, retry_topic
 from litemq.types import DeadReason, RecordKind, Stamp, StoredRecord, is_system_name
 
-__all__ = ["Gathered", "Gatherer"]
+__all__ = ["CollectedEvidence", "EvidenceCollector"]
 
 _MOST_COPIES: Final = 256
 _MOST_TOPICS: Final = 10_000
-_MOST_QUEUES: Final = 64  # of which the oldest message is looked at
-_ID_TIME_DIGITS: Final = 12  # an id begins with the milliseconds of its making, in hexadecimal
-_EARLIEST_MS: Final = 1_500_000_000_000  # what is earlier is no time of a message, but another kind of id
+_MOST_QUEUES: Final = 64  # whose oldest message is read
+_ID_TIME_DIGITS: Final = 12  # an id begins with its creation time in ms, in hexadecimal
+_EARLIEST_MS: Final = 1_500_000_000_000  # an earlier time is another kind of id
 
 
 class Copy(NamedTuple):
-    """A record that carries the id, and where it stands."""
+    """A record with the id, and its stamp."""
 
     stored: StoredRecord
     stamp: Stamp
 
 
-class Gathered(NamedTuple):
-    """The facts, and the trace of the message, as far as there is one."""
+class CollectedEvidence(NamedTuple):
+    """The evidence, and the trace of the message, if there is one."""
 
-    facts: Facts
+    evidence: Evidence
     copies: int
     events: list[TraceEvent]
 
 
-class Gatherer:
-    """Looks everything up, on one broker."""
+class EvidenceCollector:
+    """Collects the evidence of one broker."""
 
     def __init__(self, context: BrokerContext, recent_consumers: RecentConsumers) -> None:
         self._store = store = context.store
@@ -57,14 +58,14 @@ class Gatherer:
         self._lookups = context.answers.lookups
         self._timers = TimerLookup(store)
 
-    async def gather(self, topic: str, message_id: str, group: str) -> Gathered:
-        """Everything about a message of a topic, or of any, and a group."""
+    async def collect(self, topic: str, message_id: str, group: str) -> CollectedEvidence:
+        """Collect the evidence about a message of ``topic``, or of any topic if it is empty, and ``group``."""
         topics = self._topics(topic, group)
         loop = asyncio.get_running_loop()
         name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         half = self._half(copies)
         if half is not None:
-            # A transaction that has ended may have become messages that are not safe yet: they are looked for once they are.
+            # The messages of a committed transaction are found once they are confirmed: look again then.
             await self._store.confirmed(self._store.log_end)
             name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)
@@ -72,7 +73,7 @@ class Gatherer:
             oldest_at = await loop.run_in_executor(self._lookups, self._oldest, [name] if name else topics[:1])
             sent_at = sent_at_of(message_id)
             is_topic = not topic or bool(topics)
-            facts = Facts(
+            evidence = Evidence(
                 message_id,
                 group,
                 topic,
@@ -82,16 +83,16 @@ class Gatherer:
                 sent_at=sent_at,
                 oldest_at=oldest_at,
             )
-            return Gathered(facts, 0, events)
+            return CollectedEvidence(evidence, 0, events)
         timer = NOT_FOUND
         if any(is_pending(copy.stored) for copy in copies):
             known_as = TimerName(name, message_id)
             timer = (await loop.run_in_executor(self._lookups, self._timers.find, [known_as]))[known_as]
         half = half if _are_halves(copies) else None
-        return Gathered(self._facts(name, message_id, group, copies, half, timer), len(copies), events)
+        return CollectedEvidence(self._evidence(name, message_id, group, copies, half, timer), len(copies), events)
 
     def _topics(self, topic: str, group: str) -> list[str]:
-        """Where to look: those of the group first."""
+        """Return the topics to search, those of the group first."""
         state = self._store.state
         if topic:
             return [topic] if state.topic(topic) is not None else []
@@ -118,17 +119,17 @@ class Gatherer:
         return in_order(events)
 
     def _oldest(self, topics: Sequence[str]) -> int:
-        """When the oldest message was stored of those that retention has left; 0 where it took none."""
+        """Return when the oldest remaining message was stored; 0 if retention took none."""
         state = self._store.state
         oldest = []
         for topic in topics:
             facts = state.topic(topic)
             for queue_id in range(min(facts.queues, _MOST_QUEUES) if facts is not None else 0):
                 key = QueueKey(state.topic_ids[topic], queue_id)
-                least = state.least.get(key, 0)
-                if least:
+                start_offset = state.least.get(key, 0)
+                if start_offset:
                     try:
-                        entries = self._store.read_entries(key, least, 1)
+                        entries = self._store.read_entries(key, start_offset, 1)
                     except LiteMQError:
                         continue
                     oldest += entries["store_timestamp"].tolist()
@@ -136,20 +137,20 @@ class Gatherer:
 
     # On the event loop ----------------------------------------------------------------------------------------------------------
 
-    def _facts(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer) -> Facts:
+    def _evidence(self, topic: str, message_id: str, group: str, copies: list[Copy], half: Half | None, timer: FoundTimer) -> Evidence:
         state, now = self._store.state, self._clock.wall_ms()
         facts = state.topic(topic)
         if facts is None:  # deleted a moment ago
-            return Facts(message_id, group, topic, now, is_topic=False)
+            return Evidence(message_id, group, topic, now, is_topic=False)
         own = [copy for copy in copies if copy.stamp.topic_id == facts.topic_id]
         retries = state.topic(retry_topic(group))
         tried = [copy for copy in copies if retries is not None and copy.stamp.topic_id == retries.topic_id]
-        # The last record of its way: in its topic, or where the group tries it again.
+        # The last record of the message: in its topic, or in the group's retry queue.
         last = max([*own[-1:], *tried[-1:]], key=lambda copy: copy.stamp.commitlog_offset, default=None)
         visits = self._recent_consumers.recent(group, facts.topic_id)
         filter_, fits = _filtered(visits, last or copies[-1])
         waiting = None if last is None else state.delivery.tries.get(last.stamp.commitlog_offset, group)
-        return Facts(
+        return Evidence(
             message_id,
             group,
             topic,
@@ -161,10 +162,10 @@ class Gatherer:
             expire_at=copies[-1].stored.record.expire_at if last is None else last.stored.record.expire_at,
             delivery=None if last is None else self._delivery(group, facts, last, visits),
             waiting_try=None if waiting is None else (waiting.due, waiting.tries),
-            burial=self._burial(group, copies),
+            dead_letter=self._dead_letter(group, copies),
             half=half,
             is_paused=self._store.state.delivery.groups.is_paused(group),
-            comes=len(visits),
+            consumers=len(visits),
             filter=filter_,
             fits_filter=fits,
         )
@@ -191,21 +192,21 @@ class Gatherer:
         )
 
     def _half(self, copies: list[Copy]) -> Half | None:
-        """What became of a message of which there are only halves."""
+        """Return the half of a message that has only halves."""
         if not _are_halves(copies):
             return None
         name = copies[-1].stored.record.transaction_id
         known = self._store.state.delivery.halves.get(name)
         return Half(name, known is not None and not known.number, known is not None and known.number > 0)
 
-    def _burial(self, group: str, copies: list[Copy]) -> Burial | None:
-        """The latest dead letter of the message for the group."""
+    def _dead_letter(self, group: str, copies: list[Copy]) -> DeadLetterCause | None:
+        """Return the cause of the message's latest dead letter for the group."""
         for copy in reversed(copies):
             if copy.stamp.kind is RecordKind.DEAD:
                 story = story_of(copy.stored.record.properties)
-                if story.group in ("", group) or story.reason is DeadReason.UNDECIDED:  # then the group is that of its producers
+                if story.group in ("", group) or story.reason is DeadReason.UNDECIDED:  # its group is that of the producers
                     there = copy.stamp.commitlog_offset in self._store.state.delivery.dead_letters
-                    return Burial(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
+                    return DeadLetterCause(story.reason, story.error, story.dead_at, story.tries, story.fingerprint, there)
         return None
 
 
@@ -214,7 +215,7 @@ def _are_halves(copies: list[Copy]) -> bool:
 
 
 def _filtered(visits: dict[int, ConsumerVisit], last: Copy) -> tuple[str, bool]:
-    """The filter by which the group takes what it wants, and whether a message fits it."""
+    """Return a filter of the group's consumers, and whether the message matches it."""
     texts = {(visit.filter, visit.filter_is_sql) for visit in visits.values() if visit.filter}
     if not texts or any(not visit.filter for visit in visits.values()):
         return "", True
@@ -227,7 +228,7 @@ def _filtered(visits: dict[int, ConsumerVisit], last: Copy) -> tuple[str, bool]:
 
 
 def sent_at_of(message_id: str) -> int:
-    """When a message was sent, as an id that the client made tells it, in ms; 0 for other ids."""
+    """Return when a message was sent, in ms, from an id that the client made; 0 for other ids."""
     digits = message_id[:_ID_TIME_DIGITS]
     if len(message_id) < 2 * _ID_TIME_DIGITS or not all(digit in "0123456789abcdef" for digit in digits):
         return 0

@@ -1,12 +1,12 @@
-"""``WHY``: the request, and its answer in words."""
+"""The request WHY, and its answer in words."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Final
 
-from litemq.broker.explain.evidence import Gathered, Gatherer
-from litemq.broker.explain.verdict import Facts, reason
+from litemq.broker.explain.evidence import CollectedEvidence, EvidenceCollector
+from litemq.broker.explain.verdict import Evidence, reason
 from litemq.broker.groups.recent_consumers import RecentConsumers
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -25,10 +25,10 @@ _MOST_EVENTS: Final = 50
 
 
 class WhyRequests:
-    """``handlers`` are those of a broker."""
+    """Answers why a group has not consumed a message."""
 
     def __init__(self, context: BrokerContext, recent_consumers: RecentConsumers) -> None:
-        self._gatherer = Gatherer(context, recent_consumers)
+        self._collector = EvidenceCollector(context, recent_consumers)
         self._answers = context.answers
         self.handlers = (Handler(Opcode.WHY, Permission.GROUP_GET, self._why),)
 
@@ -39,35 +39,37 @@ class WhyRequests:
             raise InvalidArgumentError(f"message_id={request.message_id[:80]!r}: 1 … {MAX_MESSAGE_ID_BYTES} bytes are an id")
 
         async def answer() -> tuple[bytes, bytes]:
-            gathered = await self._gatherer.gather(request.topic, request.message_id, request.group)
-            return _told(gathered).SerializeToString(), b""
+            collected = await self._collector.collect(request.topic, request.message_id, request.group)
+            return _to_wire(collected).SerializeToString(), b""
 
         self._answers.later(caller, frame, answer())
 
 
-def _told(gathered: Gathered) -> WhyAnswer:
-    facts = gathered.facts
-    verdict, sentence, advice = reason(facts)
-    lines = [*_lines(facts), *map(_line, gathered.events[-_MOST_EVENTS:])]
-    return WhyAnswer(verdict=verdict.value, topic=facts.topic if facts.is_found else "", sentence=sentence, advice=advice, facts=lines)
+def _to_wire(collected: CollectedEvidence) -> WhyAnswer:
+    evidence = collected.evidence
+    verdict, sentence, advice = reason(evidence)
+    lines = [*_lines(evidence), *map(_line, collected.events[-_MOST_EVENTS:])]
+    return WhyAnswer(
+        verdict=verdict.value, topic=evidence.topic if evidence.is_found else "", sentence=sentence, advice=advice, facts=lines
+    )
 
 
-def _lines(facts: Facts) -> list[str]:
-    """What is known besides, for people."""
-    if not facts.is_found:
+def _lines(evidence: Evidence) -> list[str]:
+    """Return the evidence as lines, for people."""
+    if not evidence.is_found:
         return []
-    lines = [f"topic: {facts.topic}"]
-    if facts.stored_at:
-        lines.append(f"stored: {_time(facts.stored_at)}")
-    if facts.delivery is not None:
-        place = facts.delivery
-        begun = f"the group is at {place.group_offset}" if place.group_offset >= 0 else "the group has not begun there"
-        lines.append(f"place: {place.queue}, offset {place.offset}; {begun}")
-    if facts.expire_at:
-        lines.append(f"lives until: {_time(facts.expire_at)}")
-    if facts.filter:
-        lines.append(f"filter of the group: {facts.filter}")
-    lines.append(f"came for the group in the last 90 s: {facts.comes or 'nobody'}")
+    lines = [f"topic: {evidence.topic}"]
+    if evidence.stored_at:
+        lines.append(f"stored: {_time(evidence.stored_at)}")
+    if evidence.delivery is not None:
+        delivery = evidence.delivery
+        progress = f"the group is at {delivery.group_offset}" if delivery.group_offset >= 0 else "the group has not begun there"
+        lines.append(f"place: {delivery.queue}, offset {delivery.offset}; {progress}")
+    if evidence.expire_at:
+        lines.append(f"lives until: {_time(evidence.expire_at)}")
+    if evidence.filter:
+        lines.append(f"filter of the group: {evidence.filter}")
+    lines.append(f"came for the group in the last 90 s: {evidence.consumers or 'nobody'}")
     return lines
 
 

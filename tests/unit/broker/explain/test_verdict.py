@@ -6,60 +6,64 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litemq.broker.explain.verdict import Burial, Delivery, Facts, Half, Verdict, reason
+from litemq.broker.explain.verdict import DeadLetterCause, Delivery, Evidence, Half, Verdict, reason
 from litemq.types import DeadReason
 
 NOW = 1_700_000_000_000
 READY = Delivery("queue 3", 10, 10, is_done=False)
-FACTS = Facts("m-1", "billing", "orders", NOW, stored_at=NOW - 1_000, delivery=READY, comes=1)
-DEAD = Burial(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "0011", is_there=True)
+EVIDENCE = Evidence("m-1", "billing", "orders", NOW, stored_at=NOW - 1_000, delivery=READY, consumers=1)
+DEAD = DeadLetterCause(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "0011", is_there=True)
 
 
 @pytest.mark.parametrize(
     ("facts", "verdict", "words"),
     [
-        (FACTS, Verdict.READY, "offset 10 of queue 3 is the next"),
-        (replace(FACTS, is_topic=False), Verdict.NO_TOPIC, "no topic 'orders'"),
-        (replace(FACTS, is_found=False), Verdict.NOT_FOUND, "never stored, or retention took it"),
-        (replace(FACTS, is_found=False, sent_at=NOW - 9, oldest_at=NOW), Verdict.TAKEN_BY_RETENTION, "retention has taken what was"),
-        (replace(FACTS, is_found=False, sent_at=NOW, oldest_at=NOW), Verdict.NOT_FOUND, "never stored"),
-        (replace(FACTS, delivery=READY._replace(is_done=True)), Verdict.CONSUMED, "has acknowledged offset 10"),
-        (replace(FACTS, burial=DEAD), Verdict.DEAD, "it failed 17 times: ValueError: bad"),
-        (replace(FACTS, burial=DEAD._replace(reason=DeadReason.TTL_EXPIRED, error="")), Verdict.DEAD, "time to live was over"),
-        (replace(FACTS, burial=DEAD._replace(is_there=False)), Verdict.SENT_ON, "sent on or dropped since"),
-        (replace(FACTS, burial=DEAD._replace(is_there=False), stored_at=NOW), Verdict.READY, "nothing stops it"),
-        (replace(FACTS, burial=DEAD._replace(is_there=False), delivery=READY._replace(is_done=True)), Verdict.CONSUMED, "acknowledged"),
-        (replace(FACTS, half=Half("q/0/0/0", is_open=True, is_decided=False)), Verdict.UNDECIDED, "'q/0/0/0', is not decided"),
-        (replace(FACTS, half=Half("q/0/0/0", is_open=False, is_decided=True)), Verdict.READY, "on their way"),
-        (replace(FACTS, half=Half("q/0/0/0", is_open=False, is_decided=False)), Verdict.ROLLED_BACK, "was rolled back"),
-        (replace(FACTS, due=NOW + 90_000), Verdict.NOT_DUE, "in 90.0 s"),
-        (replace(FACTS, due=NOW + 7_200_000), Verdict.NOT_DUE, "in 2.0 hours"),
-        (replace(FACTS, due=NOW + 90_000, delay_time=NOW + 5), Verdict.NOT_DUE, "moved since"),
-        (replace(FACTS, due=NOW + 90_000, is_cancelled=True), Verdict.CANCELLED, "was cancelled before"),
-        (replace(FACTS, waiting_try=(NOW + 4_000, 2)), Verdict.WAITS_FOR_TRY, "try 2 failed and the next one is due at"),
-        (replace(FACTS, waiting_try=(NOW - 1, 2)), Verdict.WAITS_FOR_TRY, "due now"),
-        (replace(FACTS, expire_at=NOW), Verdict.EXPIRED, "time to live was over at"),
-        (replace(FACTS, expire_at=NOW + 1), Verdict.READY, "nothing stops it"),
-        (replace(FACTS, is_paused=True), Verdict.PAUSED, "'billing' is paused"),
-        (replace(FACTS, filter="red", fits_filter=False), Verdict.FILTERED, "'red', will pass it by"),
+        (EVIDENCE, Verdict.READY, "offset 10 of queue 3 is the next"),
+        (replace(EVIDENCE, is_topic=False), Verdict.NO_TOPIC, "no topic 'orders'"),
+        (replace(EVIDENCE, is_found=False), Verdict.NOT_FOUND, "never stored, or retention took it"),
+        (replace(EVIDENCE, is_found=False, sent_at=NOW - 9, oldest_at=NOW), Verdict.TAKEN_BY_RETENTION, "retention has taken what was"),
+        (replace(EVIDENCE, is_found=False, sent_at=NOW, oldest_at=NOW), Verdict.NOT_FOUND, "never stored"),
+        (replace(EVIDENCE, delivery=READY._replace(is_done=True)), Verdict.CONSUMED, "has acknowledged offset 10"),
+        (replace(EVIDENCE, dead_letter=DEAD), Verdict.DEAD, "it failed 17 times: ValueError: bad"),
+        (replace(EVIDENCE, dead_letter=DEAD._replace(reason=DeadReason.TTL_EXPIRED, error="")), Verdict.DEAD, "time to live was over"),
+        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False)), Verdict.SENT_ON, "sent on or dropped since"),
+        (replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False), stored_at=NOW), Verdict.READY, "nothing stops it"),
         (
-            replace(FACTS, filter="red", fits_filter=False, delivery=READY._replace(is_done=True)),
+            replace(EVIDENCE, dead_letter=DEAD._replace(is_there=False), delivery=READY._replace(is_done=True)),
+            Verdict.CONSUMED,
+            "acknowledged",
+        ),
+        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=True, is_decided=False)), Verdict.UNDECIDED, "'q/0/0/0', is not decided"),
+        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=True)), Verdict.READY, "on their way"),
+        (replace(EVIDENCE, half=Half("q/0/0/0", is_open=False, is_decided=False)), Verdict.ROLLED_BACK, "was rolled back"),
+        (replace(EVIDENCE, due=NOW + 90_000), Verdict.NOT_DUE, "in 90.0 s"),
+        (replace(EVIDENCE, due=NOW + 7_200_000), Verdict.NOT_DUE, "in 2.0 hours"),
+        (replace(EVIDENCE, due=NOW + 90_000, delay_time=NOW + 5), Verdict.NOT_DUE, "moved since"),
+        (replace(EVIDENCE, due=NOW + 90_000, is_cancelled=True), Verdict.CANCELLED, "was cancelled before"),
+        (replace(EVIDENCE, waiting_try=(NOW + 4_000, 2)), Verdict.WAITS_FOR_TRY, "try 2 failed and the next one is due at"),
+        (replace(EVIDENCE, waiting_try=(NOW - 1, 2)), Verdict.WAITS_FOR_TRY, "due now"),
+        (replace(EVIDENCE, expire_at=NOW), Verdict.EXPIRED, "time to live was over at"),
+        (replace(EVIDENCE, expire_at=NOW + 1), Verdict.READY, "nothing stops it"),
+        (replace(EVIDENCE, is_paused=True), Verdict.PAUSED, "'billing' is paused"),
+        (replace(EVIDENCE, filter="red", fits_filter=False), Verdict.FILTERED, "'red', will pass it by"),
+        (
+            replace(EVIDENCE, filter="red", fits_filter=False, delivery=READY._replace(is_done=True)),
             Verdict.FILTERED,
             "'red', passes it by",
         ),
-        (replace(FACTS, delivery=READY._replace(lease_until=NOW + 5_000, tries=2)), Verdict.LEASED, "on try 2"),
-        (replace(FACTS, delivery=READY._replace(lease_until=NOW, tries=2)), Verdict.READY, "given out 2 times"),
-        (replace(FACTS, delivery=READY._replace(group_offset=-1), comes=0), Verdict.BEFORE_START, "never read queue 3"),
-        (replace(FACTS, delivery=READY._replace(ahead=7), comes=0), Verdict.NOBODY_COMES, "7 messages before"),
+        (replace(EVIDENCE, delivery=READY._replace(lease_until=NOW + 5_000, tries=2)), Verdict.LEASED, "on try 2"),
+        (replace(EVIDENCE, delivery=READY._replace(lease_until=NOW, tries=2)), Verdict.READY, "given out 2 times"),
+        (replace(EVIDENCE, delivery=READY._replace(group_offset=-1), consumers=0), Verdict.BEFORE_START, "never read queue 3"),
+        (replace(EVIDENCE, delivery=READY._replace(ahead=7), consumers=0), Verdict.NOBODY_COMES, "7 messages before"),
         (
-            replace(FACTS, delivery=READY._replace(ahead=7, owner="worker-1")),
+            replace(EVIDENCE, delivery=READY._replace(ahead=7, owner="worker-1")),
             Verdict.BEHIND,
             "7 messages stand before it in queue 3, which worker-1 has,",
         ),
     ],
 )
-def test_each_thing_that_may_stop_a_message(facts: Facts, verdict: Verdict, words: str) -> None:
-    answer = reason(facts)
+def test_each_thing_that_may_stop_a_message(evidence: Evidence, verdict: Verdict, words: str) -> None:
+    answer = reason(evidence)
     assert answer.verdict is verdict
     assert words in answer.sentence
     assert answer.is_consumed is (verdict is Verdict.CONSUMED)
@@ -71,7 +75,7 @@ times = st.sampled_from([0, NOW - 1_000, NOW, NOW + 1_000])
 
 @given(
     st.builds(
-        Facts,
+        Evidence,
         st.just("m-1"),
         st.just("billing"),
         st.sampled_from(["", "orders"]),
@@ -95,21 +99,21 @@ times = st.sampled_from([0, NOW - 1_000, NOW, NOW + 1_000])
             st.integers(0, 2),
         ),
         waiting_try=st.none() | st.tuples(times, st.integers(1, 3)),
-        burial=st.none()
-        | st.builds(Burial, st.sampled_from(DeadReason), st.just(""), times, st.integers(0, 3), st.just(""), st.booleans()),
+        dead_letter=st.none()
+        | st.builds(DeadLetterCause, st.sampled_from(DeadReason), st.just(""), times, st.integers(0, 3), st.just(""), st.booleans()),
         is_paused=st.booleans(),
-        comes=st.integers(0, 1),
+        consumers=st.integers(0, 1),
         filter=st.just("red"),
         fits_filter=st.booleans(),
         sent_at=times,
     )
 )
-def test_there_is_always_one_and_it_never_says_consumed_of_what_is_not(facts: Facts) -> None:
-    answer = reason(facts)
+def test_there_is_always_one_and_it_never_says_consumed_of_what_is_not(evidence: Evidence) -> None:
+    answer = reason(evidence)
     if answer.is_consumed:
-        assert facts.is_found
-        assert facts.delivery is not None
-        assert facts.delivery.is_done
-        assert facts.fits_filter
-        assert facts.waiting_try is None
-        assert facts.burial is None or not facts.burial.is_there
+        assert evidence.is_found
+        assert evidence.delivery is not None
+        assert evidence.delivery.is_done
+        assert evidence.fits_filter
+        assert evidence.waiting_try is None
+        assert evidence.dead_letter is None or not evidence.dead_letter.is_there
