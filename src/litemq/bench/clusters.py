@@ -103,10 +103,10 @@ def _running(command: list[str], ready: str) -> Iterator[int]:
     """A command, until the block ends; gives the number of its process."""
     arguments = [sys.executable, "-c", _PROGRAM, *command]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
-        said = _wait_until(ready, process)
+        output = _wait_until(ready, process)
         try:
-            if said is not None:
-                raise LiteMQError(f"litemq {command[0]} did not start: {said}")
+            if output is not None:
+                raise LiteMQError(f"litemq {command[0]} did not start: {output}")
             yield process.pid
         finally:
             process.send_signal(signal.SIGTERM)
@@ -115,15 +115,15 @@ def _running(command: list[str], ready: str) -> Iterator[int]:
 
 def _wait_until(ready: str, process: subprocess.Popen[str]) -> str | None:
     """Nothing once it is ready; what it said, where it ended instead."""
-    said: list[str] = []
+    output: list[str] = []
     if process.stdout is not None:
         for line in process.stdout:
-            said.append(line)
+            output.append(line)
             if ready in line:
                 # What it says later is read, too, or else it would stop when nobody does.
                 threading.Thread(target=process.stdout.read, daemon=True).start()
                 return None
-    return "".join(said) or "it said nothing"
+    return "".join(output) or "it said nothing"
 
 
 def free_port() -> int:

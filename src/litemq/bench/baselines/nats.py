@@ -20,8 +20,8 @@ from litemq.errors import LiteMQError
 __all__ = ["fetch_and_ack_rate", "is_installed"]
 
 _BATCH: Final = 100
-_SENT_AT_ONCE: Final = 500
-_PATIENCE_S: Final = 20.0
+_SEND_BATCH: Final = 500
+_TIMEOUT_S: Final = 20.0
 
 
 def _server() -> str | None:
@@ -43,12 +43,12 @@ def _running() -> Iterator[int]:
                 yield port
             finally:
                 process.terminate()
-                process.wait(timeout=_PATIENCE_S)
+                process.wait(timeout=_TIMEOUT_S)
 
 
 async def _connected(port: int) -> Any:
     nats = importlib.import_module("nats")
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < until:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -67,12 +67,12 @@ def fetch_and_ack_rate(messages: int, body: bytes) -> float:
         connection = await _connected(port)
         stream = connection.jetstream()
         await stream.add_stream(name="orders", subjects=["orders"])
-        for _ in range(0, messages, _SENT_AT_ONCE):
-            await asyncio.gather(*(stream.publish("orders", body) for _ in range(_SENT_AT_ONCE)))
+        for _ in range(0, messages, _SEND_BATCH):
+            await asyncio.gather(*(stream.publish("orders", body) for _ in range(_SEND_BATCH)))
         subscription = await stream.pull_subscribe("orders", durable="bench")
         begin, done = time.perf_counter(), 0
         while done < messages:
-            for message in await subscription.fetch(_BATCH, timeout=_PATIENCE_S):
+            for message in await subscription.fetch(_BATCH, timeout=_TIMEOUT_S):
                 await message.ack()
                 done += 1
         await connection.flush()

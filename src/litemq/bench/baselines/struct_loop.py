@@ -55,9 +55,9 @@ class _Reader(DataSourceReader):
         part = partition.value
         at, end = part.range
         paths = sorted((Path(part.path) / "commitlog").glob("[0-9]" * 20))
-        for path, following in zip(paths, [*paths[1:], None], strict=True):
+        for path, next_path in zip(paths, [*paths[1:], None], strict=True):
             start = int(path.name)
-            until = end if following is None else min(end, int(following.name))
+            until = end if next_path is None else min(end, int(next_path.name))
             if at >= until:
                 continue
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -38,9 +38,9 @@ _START_S: Final = 60.0
 def figures(scale: float) -> list[Figure]:
     """What is promised of a broker; ``scale`` shortens each measurement."""
     seconds = max(0.3, _SECONDS * scale)
-    memory = _Sending("memory", seconds)
-    disk = _Sending("disk", seconds)
-    bare = _Bare(seconds)
+    memory = _SendRate("memory", seconds)
+    disk = _SendRate("disk", seconds)
+    bare = _BareFrameServer(seconds)
     latency = _Latency(seconds)
     return [
         Figure("send_memory", "one message a request, 8 connections × 32 in flight, level memory", "msg/s", memory.rate, at_least(100_000)),
@@ -65,8 +65,8 @@ def _with_cluster(load: Callable[[str], Coroutine[Any, Any, LoadResult]]) -> Loa
     return result
 
 
-class _Sending:
-    """One message a request."""
+class _SendRate:
+    """The rate of sends, with one message per request."""
 
     def __init__(self, level: str, seconds: float) -> None:
         self._level = level
@@ -119,8 +119,8 @@ class _Latency:
         return latency.get(99.0, 0.0)
 
 
-class _Bare:
-    """Frames over sockets, and nothing behind them: what the network's part alone would allow, on this machine and at this time."""
+class _BareFrameServer:
+    """Frames over sockets to a server that only answers: the limit of the network layer on this machine."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

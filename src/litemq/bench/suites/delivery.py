@@ -17,7 +17,7 @@ from litemq.bench.baselines import nats
 from litemq.bench.clusters import running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
 from litemq.bench.workloads.filters import fill_for_filter, measure_filter
-from litemq.bench.workloads.members import GroupAtWork
+from litemq.bench.workloads.members import GroupWorkload
 from litemq.client.messages.message import Message, OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
@@ -41,7 +41,7 @@ def figures(scale: float) -> list[Figure]:
     messages = max(2_000, int(_MESSAGES * scale))
     leases = _Leases(messages)
     ends = _LeaseEnds()
-    group = GroupAtWork(scale)
+    group = GroupWorkload(scale)
     filtered = _Filter(max(10_000, int(_FILTERED * scale)))
     found = [
         Figure("lease_batched", "receive and acknowledge, 500 at a time, one process", "msg/s", leases.batched, at_least(60_000)),
@@ -53,7 +53,7 @@ def figures(scale: float) -> list[Figure]:
         Figure(
             "lease_end_late", "from a lease's end, never before, to the message's next delivery, at most", "ms", ends.latest, at_most(100)
         ),
-        Figure("priority_behind", "a high priority behind 1M low ones arrives within", "ms", lambda: _behind(scale), at_most(100)),
+        Figure("priority_behind", "a high priority behind 1M low ones arrives within", "ms", lambda: _urgent_delay(scale), at_most(100)),
         Figure("tag_filter", "a tag of 1% read, against reading everything", "×", filtered.by_tag, at_most(0.1)),
         Figure("sql_filter", "the same by a condition on a property", "×", lambda: filtered.by_condition),
         Figure(
@@ -64,7 +64,7 @@ def figures(scale: float) -> list[Figure]:
         ),
     ]
     if nats.is_installed():
-        peer = _Peer(messages // 4)
+        peer = _NatsRate(messages // 4)
         found[2:2] = [
             Figure("nats_fetch_ack", "NATS JetStream, nats-py: fetch 100, acknowledge each", "msg/s", peer.rate),
             Figure("lease_over_nats", "lease_batched against it", "×", lambda: leases.last / peer.last, at_least(1)),
@@ -141,7 +141,9 @@ class _Leases:
         return done / (time.perf_counter() - begin)
 
 
-class _Peer:
+class _NatsRate:
+    """The same rate of NATS JetStream."""
+
     def __init__(self, messages: int) -> None:
         self._messages = messages
         self.last = 1.0
@@ -152,12 +154,12 @@ class _Peer:
 
 
 def _in_flight(scale: float) -> float:
-    wanted = max(1_000, int(_IN_FLIGHT * scale))
+    count = max(1_000, int(_IN_FLIGHT * scale))
 
     async def work(mq: AsyncClient) -> float:
-        await _fill(mq, "held", wanted, lambda _: OutgoingMessage(_BODY))
+        await _fill(mq, "held", count, lambda _: OutgoingMessage(_BODY))
         held: list[Message] = []
-        while len(held) < wanted and (more := await mq.receive("held", group_id="bench", max_messages=1000, wait=2)):
+        while len(held) < count and (more := await mq.receive("held", group_id="bench", max_messages=1000, wait=2)):
             held += more
         facts = await mq.admin.describe_group("bench")
         await mq.ack_batch(held)
@@ -177,9 +179,9 @@ class _LeaseEnds:
         await _fill(mq, "silent", count, lambda number: OutgoingMessage(b"%d" % number))
         ends: dict[str, float] = {}
         while len(ends) < count:
-            asked = time.perf_counter()  # the lease began then, or a moment later
+            requested_at = time.perf_counter()  # the lease began then, or a moment later
             for message in await mq.receive("silent", group_id="bench", max_messages=count, wait=_WAIT_S, lease=lease):
-                ends.setdefault(message.message_id, asked + lease)
+                ends.setdefault(message.message_id, requested_at + lease)
         late: list[float] = []
         while len(late) < count:
             messages = await mq.receive("silent", group_id="bench", max_messages=count, wait=_WAIT_S)
@@ -190,7 +192,7 @@ class _LeaseEnds:
         return max(late) * 1000
 
 
-def _behind(scale: float) -> float:
+def _urgent_delay(scale: float) -> float:
     low = max(10_000, int(_LOW_PRIORITY * scale))
 
     async def work(mq: AsyncClient) -> float:

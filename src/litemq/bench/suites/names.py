@@ -27,18 +27,18 @@ _STARTED_AT = 1_700_000_000_000
 class _Cluster:
     """Brokers that all have the same topics, and the NameServer that knows them."""
 
-    def __init__(self, place: Path, size: int) -> None:
+    def __init__(self, folder: Path, size: int) -> None:
         self.size = size
         self.topics = [f"topic-of-a-tenant-{n:05d}" for n in range(size)]
-        self._place = place
+        self._folder = folder
         self._numbers = count()
-        self._open(EmbeddedStore(place / "cluster.db"))
+        self._open(EmbeddedStore(folder / "cluster.db"))
         for number in range(size):
             self.ask(Opcode.REGISTER_BROKER, self.facts(number))
 
     def _open(self, store: EmbeddedStore) -> None:
         self._store = store
-        self._names = NameServer(store)
+        self._nameserver = NameServer(store)
 
     def facts(self, number: int, *more: str) -> bytes:
         topics = [TopicQueues(topic=topic, queues=4) for topic in (*self.topics, *more)]
@@ -46,7 +46,7 @@ class _Cluster:
         return BrokerFacts(name=_name(number), host=host, port=10911, started_at=_STARTED_AT, topics=topics).SerializeToString()
 
     def ask(self, opcode: int, header: bytes) -> None:
-        self._names.handle(self, [Frame(1, opcode, 0, header, b"")])
+        self._nameserver.handle(self, [Frame(1, opcode, 0, header, b"")])
 
     def answer(self, _frame: Frame, _header: bytes) -> None:
         pass
@@ -54,8 +54,8 @@ class _Cluster:
     def refuse(self, _frame: Frame, error: LiteMQError) -> None:
         raise error
 
-    def a_second_of(self, opcode: int, headers: Sequence[bytes]) -> float:
-        """How many requests are answered a second."""
+    def requests_per_s(self, opcode: int, headers: Sequence[bytes]) -> float:
+        """Requests answered per second."""
         rounds = max(1, 20_000 // len(headers))
         begin = time.perf_counter()
         for _ in range(rounds):
@@ -63,7 +63,7 @@ class _Cluster:
                 self.ask(opcode, header)
         return rounds * len(headers) / (time.perf_counter() - begin)
 
-    def milliseconds_to(self, opcode: int, header: bytes) -> float:
+    def request_ms(self, opcode: int, header: bytes) -> float:
         begin = time.perf_counter()
         self.ask(opcode, header)
         return (time.perf_counter() - begin) * 1000
@@ -71,32 +71,32 @@ class _Cluster:
     def register(self) -> float:
         """A broker that nobody knew."""
         number = self.size + next(self._numbers)
-        took = self.milliseconds_to(Opcode.REGISTER_BROKER, self.facts(number))
-        self.ask(Opcode.DEREGISTER_BROKER, _beat(number))
+        took = self.request_ms(Opcode.REGISTER_BROKER, self.facts(number))
+        self.ask(Opcode.DEREGISTER_BROKER, _heartbeat(number))
         return took
 
     def one_more_topic(self) -> float:
-        return self.milliseconds_to(Opcode.REGISTER_BROKER, self.facts(0, f"new-{next(self._numbers)}"))
+        return self.request_ms(Opcode.REGISTER_BROKER, self.facts(0, f"new-{next(self._numbers)}"))
 
-    def route_made(self) -> float:
+    def first_route(self) -> float:
         """A route of all brokers, after one of them changed."""
-        self.ask(Opcode.DEREGISTER_BROKER, _beat(0))
+        self.ask(Opcode.DEREGISTER_BROKER, _heartbeat(0))
         self.ask(Opcode.REGISTER_BROKER, self.facts(0))
-        return self.milliseconds_to(Opcode.FETCH_ROUTE, TopicRequest(topic=self.topics[0]).SerializeToString())
+        return self.request_ms(Opcode.FETCH_ROUTE, TopicRequest(topic=self.topics[0]).SerializeToString())
 
     def heartbeats(self) -> float:
-        return self.a_second_of(Opcode.HEARTBEAT, [_beat(number) for number in range(self.size)])
+        return self.requests_per_s(Opcode.HEARTBEAT, [_heartbeat(number) for number in range(self.size)])
 
     def routes(self) -> float:
         requests = [TopicRequest(topic=topic).SerializeToString() for topic in self.topics[:100]]
         for request in requests:
             self.ask(Opcode.FETCH_ROUTE, request)
-        return self.a_second_of(Opcode.FETCH_ROUTE, requests)
+        return self.requests_per_s(Opcode.FETCH_ROUTE, requests)
 
     def restart(self) -> float:
         self._store.close()
         begin = time.perf_counter()
-        self._open(EmbeddedStore(self._place / "cluster.db"))
+        self._open(EmbeddedStore(self._folder / "cluster.db"))
         return time.perf_counter() - begin
 
 
@@ -104,7 +104,7 @@ def _name(number: int) -> str:
     return f"broker-{number:05d}"
 
 
-def _beat(number: int) -> bytes:
+def _heartbeat(number: int) -> bytes:
     return Heartbeat(name=_name(number), started_at=_STARTED_AT).SerializeToString()
 
 
@@ -119,6 +119,6 @@ def figures(scale: float) -> list[Figure]:
         Figure("topic", "the same broker, one topic more", "ms", cluster.one_more_topic, at_most(20)),
         Figure("heartbeats", f"heartbeats of {size} brokers", "request/s", cluster.heartbeats, at_least(20_000)),
         Figure("routes", f"routes of {size} brokers, nothing changed", "request/s", cluster.routes, at_least(20_000)),
-        Figure("route_made", f"a route of {size} brokers, one changed", "ms", cluster.route_made, at_most(20)),
+        Figure("route_made", f"a route of {size} brokers, one changed", "ms", cluster.first_route, at_most(20)),
         Figure("restart", f"restart with {size} brokers of {size} topics", "s", cluster.restart, at_most(5)),
     ]

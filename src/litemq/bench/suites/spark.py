@@ -58,8 +58,8 @@ def figures(scale: float) -> list[Figure]:
         bench.rate("copy_1k", "bare Spark, Parquet to Parquet, zstd", lambda: bench.copy(large)),
         bench.rate("archive_1k", "archive, stream to Delta, zstd of the same level", lambda: bench.archive(large)),
         bench.ratio("archive_over_copy", "the same against the copy", "archive_1k", "copy_1k", at_least(1.0)),
-        Figure("rate_batch", "median micro-batch of Spark's own rate source", "ms", bench.streams.of_rate_source),
-        Figure("batch", "median micro-batch of the litemq source", "ms", bench.streams.of_litemq),
+        Figure("rate_batch", "median micro-batch of Spark's own rate source", "ms", bench.streams.rate_source_ms),
+        Figure("batch", "median micro-batch of the litemq source", "ms", bench.streams.litemq_ms),
         Figure("batch_over_rate", "the same against the rate source", "×", bench.streams.ratio, at_most(1.5)),
         bench.rate("write_1k", "Spark to LiteMQ, rows of 1 KiB, exactly once", lambda: bench.write(large), at_least(100_000)),
         Figure("growth", "archive's time per GB: 1, 4 and 16 GB (at scale 1), slowest against quickest", "×", bench.growth, at_most(1.15)),
@@ -88,8 +88,8 @@ class _Bench:
     def __init__(self, scale: float) -> None:
         self._stack = ExitStack()
         atexit.register(self._stack.close)
-        self._place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="litemq-bench-")))
-        self._data = self._place / "data"
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="litemq-bench-")))
+        self._data = self._folder / "data"
         self._rates: dict[str, float] = {}
         self.large = Rows("rows-1k", max(4_000, int(2_000_000 * scale)), 1024)
         self.small = Rows("rows-300", max(4_000, int(4_000_000 * scale)), 300)
@@ -101,7 +101,7 @@ class _Bench:
         self._spark = self._new_session()
         for rows in (self.large, self.small):
             as_parquet(self._spark, self._log_path(rows), self._parquet_path(rows))
-        self.streams = MicroBatches(self._spark, self._url, self._place, seconds=max(2.0, 20.0 * min(1.0, scale)))
+        self.streams = MicroBatches(self._spark, self._url, self._folder, seconds=max(2.0, 20.0 * min(1.0, scale)))
 
     def _fill(self, directory: Path, *topics: Rows) -> None:
         store = open_log(directory)
@@ -113,8 +113,8 @@ class _Bench:
     def _new_session(self) -> SparkSession:
         settings = {
             **_SETTINGS,
-            "spark.local.dir": str(self._place / "local"),
-            "spark.sql.warehouse.dir": str(self._place / "warehouse"),
+            "spark.local.dir": str(self._folder / "local"),
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
         }
         spark = new_session("litemq bench", settings, master="local[*]")
         self._stack.callback(spark.stop)
@@ -138,10 +138,10 @@ class _Bench:
 
     def _log_path(self, rows: Rows) -> Path:
         """A log of these rows alone: whoever reads one topic of a log reads past all others."""
-        return self._place / f"{rows.topic}.log"
+        return self._folder / f"{rows.topic}.log"
 
     def _parquet_path(self, rows: Rows) -> Path:
-        return self._place / f"{rows.topic}.parquet"
+        return self._folder / f"{rows.topic}.parquet"
 
     def parquet(self, rows: Rows) -> DataFrame:
         return self._spark.read.parquet(str(self._parquet_path(rows)))
@@ -167,7 +167,7 @@ class _Bench:
     # Writing ------------------------------------------------------------------------------------------------------------------
 
     def _in_new_folder(self, write: Callable[[Path], None]) -> float:
-        folder = self._place / "out"
+        folder = self._folder / "out"
         try:
             begin = time.perf_counter()
             write(folder)

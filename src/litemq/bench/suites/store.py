@@ -52,22 +52,22 @@ def figures(scale: float) -> list[Figure]:
     total = max(2_000, int(1_000_000 * scale))
     folder = tempfile.TemporaryDirectory(prefix="litemq-bench-")
     atexit.register(folder.cleanup)
-    place = Path(folder.name)
+    root = Path(folder.name)
     thousand, hundred, small = _batch(1000), _batch(100), _batch(1000, 256)
-    bare = _Bare(place)
-    many = Backlog(place / "many", small, max(2, int(10_000 * scale)))
-    large = Backlog(place / "backlog", _batch(1000), max(2, int(4_000 * scale)))
-    deep = Backlog(place / "deep", small, max(2, int(30_000 * scale)))
-    width = Width(place / "width", max(100, int(100_000 * scale)))
+    bare = _BareDisk(root)
+    many = Backlog(root / "many", small, max(2, int(10_000 * scale)))
+    large = Backlog(root / "backlog", _batch(1000), max(2, int(4_000 * scale)))
+    deep = Backlog(root / "deep", small, max(2, int(30_000 * scale)))
+    width = Width(root / "width", max(100, int(100_000 * scale)))
 
     def append_1000() -> float:
-        return _append(place, thousand, 1000, total)
+        return _append(root, thousand, 1000, total)
 
     def over_bare() -> float:
         return append_1000() * _KIB / bare.write(thousand, total // 1000)
 
     def group_commit() -> float:
-        return _group_commit(place, max(64, total // 10))
+        return _group_commit(root, max(64, total // 10))
 
     def group_commit_over_bare() -> float:
         return group_commit() / bare.write_and_sync(_batch(1))
@@ -77,7 +77,7 @@ def figures(scale: float) -> list[Figure]:
 
     return [
         Figure("append_1000", "level memory, batches of 1,000", "record/s", append_1000, at_least(500_000)),
-        Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(place, hundred, 100, total), at_least(300_000)),
+        Figure("append_100", "level memory, batches of 100", "record/s", lambda: _append(root, hundred, 100, total), at_least(300_000)),
         Figure("append_over_bare_write", "bytes/s of append_1000 against bare writes of the same chunks", "×", over_bare),
         Figure(
             "group_commit", "level disk, 64 asyncio senders of one record, through the broker", "record/s", group_commit, at_least(50_000)
@@ -102,17 +102,17 @@ def figures(scale: float) -> list[Figure]:
     ]
 
 
-def _store(place: Path) -> DiskStore:
-    return DiskStore(place, StoreConfig(), SystemClock())
+def _store(root: Path) -> DiskStore:
+    return DiskStore(root, StoreConfig(), SystemClock())
 
 
-def _in_new_directory(place: Path, measure: Callable[[Path], float]) -> float:
+def _in_new_directory(root: Path, measure: Callable[[Path], float]) -> float:
     os.sync()  # what the figure before this one left to write, or to free, is not this one's
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with tempfile.TemporaryDirectory(dir=root) as folder:
         return measure(Path(folder) / "data")
 
 
-def _append(place: Path, batch: bytes, count: int, total: int) -> float:
+def _append(root: Path, batch: bytes, count: int, total: int) -> float:
     def measure(directory: Path) -> float:
         store = _store(directory)
         topic = store.create_topic("orders", 1)
@@ -134,10 +134,10 @@ def _append(place: Path, batch: bytes, count: int, total: int) -> float:
         store.close()
         return done / spent
 
-    return _in_new_directory(place, measure)
+    return _in_new_directory(root, measure)
 
 
-def _group_commit(place: Path, count: int) -> float:
+def _group_commit(root: Path, count: int) -> float:
     record = _batch(1, producer_id=0)
 
     async def run(store: DiskStore) -> None:
@@ -161,18 +161,18 @@ def _group_commit(place: Path, count: int) -> float:
         store.close()
         return rate
 
-    return _in_new_directory(place, measure)
+    return _in_new_directory(root, measure)
 
 
-class _Bare:
+class _BareDisk:
     """The file system alone, on the same disk."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def write(self, chunk: bytes, times: int) -> float:
         """Bytes a second of ``os.write``."""
-        with tempfile.TemporaryFile(dir=self._place) as file:
+        with tempfile.TemporaryFile(dir=self._root) as file:
             begin = time.perf_counter()
             for _ in range(times):
                 os.write(file.fileno(), chunk)
@@ -180,7 +180,7 @@ class _Bare:
 
     def write_and_sync(self, chunk: bytes, times: int = 300) -> float:
         """Chunks a second of ``os.write`` and ``os.fdatasync``, in space that was set aside."""
-        with tempfile.TemporaryFile(dir=self._place) as file:
+        with tempfile.TemporaryFile(dir=self._root) as file:
             os.posix_fallocate(file.fileno(), 0, len(chunk) * times)
             os.fsync(file.fileno())
             begin = time.perf_counter()

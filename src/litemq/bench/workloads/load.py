@@ -30,7 +30,7 @@ _BATCHED: Final = 64
 _HANDED_OVER: Final = 256  # messages at once
 _TAKEN: Final = 12
 _MARK_BYTES: Final = 16
-_LONGEST_WAIT_S: Final = 10.0
+_MAX_WAIT_S: Final = 10.0
 _NEVER: Final = float("inf")
 
 
@@ -72,7 +72,7 @@ class LoadResult:
 
 
 class _Tally:
-    """What came back, and how long it took."""
+    """Counts results and their latencies."""
 
     def __init__(self, messages: int | None, seconds: float | None, progress: Progress) -> None:
         if messages is None and seconds is None:
@@ -80,7 +80,7 @@ class _Tally:
         self._left = _NEVER if messages is None else messages
         self._seconds = _NEVER if seconds is None else seconds
         self._progress = progress
-        self._told = 0
+        self._reported = 0
         self.began = self.ended = 0.0
         self.nanoseconds = array("q")
         self.failed = 0
@@ -90,24 +90,24 @@ class _Tally:
         self.began = time.perf_counter()
         self._until = self.began + self._seconds
 
-    def take(self, most: int = 1) -> int:
-        """How many more messages are to be sent now, this many at most."""
+    def take(self, limit: int = 1) -> int:
+        """Take up to ``limit`` messages from the budget, and return how many."""
         if self._left <= 0 or time.perf_counter() >= self._until:
             return 0
-        count = most if self._left >= most else int(self._left)
+        count = limit if self._left >= limit else int(self._left)
         self._left -= count
         return count
 
     def done(self, nanoseconds: int, count: int = 1) -> None:
-        """So many messages are through, after so long each, or less."""
+        """Record ``count`` messages that took ``nanoseconds`` each, or less."""
         self.nanoseconds.extend([nanoseconds] * count)
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
-        """Say how far it is, now and then."""
-        if len(self.nanoseconds) - self._told >= 1000:
-            self._told = len(self.nanoseconds)
-            self._progress(self._told)
+    def report(self) -> None:
+        """Report progress once per thousand messages."""
+        if len(self.nanoseconds) - self._reported >= 1000:
+            self._reported = len(self.nanoseconds)
+            self._progress(self._reported)
 
     def fail(self, error: BaseException) -> None:
         self.failed += 1
@@ -153,7 +153,7 @@ async def measure_send(
                     tally.fail(error)
                 else:
                     took(clock() - begin)
-            tally.tell()
+            tally.report()
 
     async def batched(mq: AsyncClient) -> None:
         await _send_batched(mq, topic, body, tally, in_flight * _BATCHED)
@@ -169,7 +169,7 @@ async def measure_send(
         return tally.result(size)
 
 
-async def _send_batched(mq: AsyncClient, topic: str, body: bytes, tally: _Tally, most: int) -> None:
+async def _send_batched(mq: AsyncClient, topic: str, body: bytes, tally: _Tally, limit: int) -> None:
     """Hand over a few hundred messages, let the client gather them, and look at those of a while ago: so many are under way at most."""
     clock = time.perf_counter_ns
     under_way: deque[tuple[int, list[asyncio.Future[SendReceipt]]]] = deque()
@@ -196,7 +196,7 @@ async def _send_batched(mq: AsyncClient, topic: str, body: bytes, tally: _Tally,
                 tally.fail(error)
         under_way.append((begin, futures))
         await asyncio.sleep(0)
-        while len(under_way) * _HANDED_OVER >= most:
+        while len(under_way) * _HANDED_OVER >= limit:
             await settle()
     while under_way:
         await settle()
@@ -276,7 +276,7 @@ async def measure_latency(
         await asyncio.sleep(0.2)  # its first pulls wait at the brokers
         tally.begin()
         await _send_at_rate(sending, topic, mark, padding, rate, total, durability, tally)
-        _, late = await asyncio.wait((receiver,), timeout=_LONGEST_WAIT_S)
+        _, late = await asyncio.wait((receiver,), timeout=_MAX_WAIT_S)
         for task in late:
             task.cancel()
         missing = total - tally.failed - len(tally.nanoseconds)

@@ -25,7 +25,7 @@ from litemq.client.messages.message import OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 
-__all__ = ["Delivered", "GroupAtWork", "work_as_member"]
+__all__ = ["Delivered", "GroupWorkload", "work_as_member"]
 
 _TOPIC: Final = "grouped"
 _GROUP: Final = "bench"
@@ -40,7 +40,7 @@ _SETTLED_WITHIN_S: Final = 90.0
 
 
 class Delivered(NamedTuple):
-    """A message came to a member."""
+    """A message that a member received."""
 
     at: float
     queue: tuple[str, int]
@@ -56,8 +56,8 @@ class _Event(NamedTuple):
     session_s: float
 
 
-class GroupAtWork:
-    """100 members on 256 queues over two brokers: one joins, one is killed, one hangs."""
+class GroupWorkload:
+    """A group of 100 members on 256 queues over two brokers: one joins, one is killed, one hangs."""
 
     def __init__(self, scale: float) -> None:
         self._members = max(6, int(_MEMBERS * min(1.0, scale)))
@@ -70,7 +70,7 @@ class GroupAtWork:
         self._seen = []
         with running_brokers(_BROKERS) as url:
             quiet, events = run(self._work(url))
-        return self._judge(quiet, events)
+        return self._compare_gaps(quiet, events)
 
     async def _work(self, url: str) -> tuple[tuple[float, float], list[_Event]]:
         async with AsyncExitStack() as stack:
@@ -140,21 +140,21 @@ class GroupAtWork:
                     owners[each.queue].add(each.member)
             members = set[str]().union(*owners.values())
             # Those of the other processes are not seen here: two members' share of the queues is missing.
-            least = self._queues - 2 * (self._queues // self._members + _BROKERS)
-            if len(owners) >= least and len(members) == self._members - 2 and all(len(each) == 1 for each in owners.values()):
+            min_queues = self._queues - 2 * (self._queues // self._members + _BROKERS)
+            if len(owners) >= min_queues and len(members) == self._members - 2 and all(len(each) == 1 for each in owners.values()):
                 return
         raise LiteMQError(f"the group did not settle within {_SETTLED_WITHIN_S:g} s: {len(owners)} queues, {len(members)} members")
 
-    def _judge(self, quiet: tuple[float, float], events: list[_Event]) -> float:
-        of_queue: dict[tuple[str, int], list[Delivered]] = defaultdict(list)
+    def _compare_gaps(self, quiet: tuple[float, float], events: list[_Event]) -> float:
+        by_queue: dict[tuple[str, int], list[Delivered]] = defaultdict(list)
         for each in sorted(self._seen):
-            of_queue[each.queue].append(each)
-        if len(of_queue) != self._queues:
-            raise LiteMQError(f"{self._queues - len(of_queue)} of {self._queues} queues delivered nothing")
-        longest_quiet = max(_longest_gap(seen, *quiet) for seen in of_queue.values())
+            by_queue[each.queue].append(each)
+        if len(by_queue) != self._queues:
+            raise LiteMQError(f"{self._queues - len(by_queue)} of {self._queues} queues delivered nothing")
+        longest_quiet = max(_longest_gap(seen, *quiet) for seen in by_queue.values())
         longest, self.resumed = 0.0, 0.0
         for event in events:
-            for seen in of_queue.values():
+            for seen in by_queue.values():
                 before = [each for each in seen if each.at <= event.at]
                 after = [each for each in seen if event.at < each.at <= event.until]
                 owner = before[-1].member

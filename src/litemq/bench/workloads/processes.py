@@ -17,7 +17,7 @@ __all__ = ["flow", "processes"]
 
 @contextmanager
 def processes(count: int) -> Iterator[Executor]:
-    """So many, which have begun, and know this module's imports."""
+    """Start ``count`` processes that have imported this module."""
     with ProcessPoolExecutor(count, get_context("spawn"), _die_at_once) as pool:
         wait([pool.submit(_begin) for _ in range(count)])
         yield pool

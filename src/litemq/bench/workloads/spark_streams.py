@@ -29,19 +29,19 @@ _TOPIC: Final = "ticks"
 class MicroBatches:
     """Streams to nowhere, each batch with some rows, one batch after another."""
 
-    def __init__(self, spark: SparkSession, url: str, place: Path, *, seconds: float) -> None:
+    def __init__(self, spark: SparkSession, url: str, folder: Path, *, seconds: float) -> None:
         self._spark = spark
         self._url = url
-        self._place = place
+        self._folder = folder
         self._seconds = seconds
         self._medians: dict[str, float] = {}
         with Client(url) as mq:
             mq.admin.create_topic(_TOPIC, queues=2)
 
-    def of_rate_source(self) -> float:
+    def rate_source_ms(self) -> float:
         return self._run("rate", self._spark.readStream.format("rate").option("rowsPerSecond", _PER_SECOND).load())
 
-    def of_litemq(self) -> float:
+    def litemq_ms(self) -> float:
         stream = self._spark.readStream.format("litemq").options(url=self._url, subscribe=_TOPIC, startingOffsets="latest").load()
         with _sending(self._url):
             return self._run("litemq", stream)
@@ -51,7 +51,7 @@ class MicroBatches:
         return self._medians["litemq"] / self._medians["rate"]
 
     def _run(self, name: str, stream: DataFrame) -> float:
-        checkpoint = self._place / f"stream-{name}"
+        checkpoint = self._folder / f"stream-{name}"
         query = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
         try:
             spent: dict[int, float] = {}  # by batch

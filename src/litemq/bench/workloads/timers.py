@@ -117,18 +117,18 @@ class TimersAtScale:
         seconds = _QUIET_S + self._seconds
         normally = partial(flow, broker.url, topic=_FLOW, rate=self._normal, size=1024, seconds=seconds, durability="memory")
         normal = asyncio.get_running_loop().run_in_executor(others, normally)
-        most = 0
+        peak_bytes = 0
         try:
             until = first_ms / 1000 + self._seconds + _LATEST_S
             while not receiving.done() and time.time() < until:
-                most = max(most, broker.resident_bytes)
+                peak_bytes = max(peak_bytes, broker.resident_bytes)
                 await asyncio.wait((receiving,), timeout=1.0)
                 if normal.done() and normal.exception() is not None:
                     break
             result = await normal
             if not receiving.done():
                 raise LiteMQError(f"timers are missing {_LATEST_S:g} s after the last of {count} was due")
-            return await receiving, result, most
+            return await receiving, result, peak_bytes
         finally:
             receiving.cancel()
             await asyncio.gather(receiving, normal, return_exceptions=True)  # the other process ends by itself

@@ -116,7 +116,7 @@ def test_latency_counts_from_when_a_message_was_meant_to_be_sent(monkeypatch: py
         await asyncio.sleep(holds.pop() if seconds == 0.001 and holds else seconds)
 
     monkeypatch.setattr(load, "asyncio", _instead(asyncio, sleep=sleep))
-    monkeypatch.setattr(load, "_LONGEST_WAIT_S", HANG_S)
+    monkeypatch.setattr(load, "_MAX_WAIT_S", HANG_S)
 
     async def use() -> LoadResult:
         async with AsyncClient(URL):
