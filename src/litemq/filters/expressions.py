@@ -13,32 +13,32 @@ from litemq.filters.conditions import FIELDS, Kind, Term
 from litemq.filters.tokens import refuse, short
 from litemq.types import LATEST_TIME_MS, MessageType
 
-__all__ = ["alike", "check_type", "literal_of", "only", "said_by", "term_of"]
+__all__ = ["check_parts", "check_type", "sql_text", "translate_literal", "translate_term", "unify_kinds"]
 
 _TYPE_NAMES: Final = tuple(kind.name.lower() for kind in MessageType)
 _ARITHMETIC_SIGNS: Final[dict[type[exp.Expression], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
-def term_of(node: exp.Expression) -> Term:
-    """A node that has a value."""
+def translate_term(node: exp.Expression) -> Term:
+    """Translate a node that has a value."""
     if isinstance(node, exp.Paren):
-        only(node, "this")
-        return term_of(node.this)
+        check_parts(node, "this")
+        return translate_term(node.this)
     if isinstance(node, exp.Column):
         return _named(node)
     if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
-        only(node, "this")
+        check_parts(node, "this")
         return conditions.negative(_number(node.this))
     sign = _ARITHMETIC_SIGNS.get(type(node))
     if sign is not None:
-        only(node, "this", "expression", may_have=("typed", "safe"))  # how another dialect would divide
+        check_parts(node, "this", "expression", may_have=("typed", "safe"))  # how another dialect would divide
         return conditions.arithmetic(sign, _number(node.args["this"]), _number(node.args["expression"]))
-    return conditions.constant(*literal_of(node))
+    return conditions.constant(*translate_literal(node))
 
 
 def _named(node: exp.Column) -> Term:
-    if _filled(node) != {"this"} or not isinstance(node.this, exp.Identifier):
-        refuse(f"the name {said_by(node)!r}: put a name that is more than letters, digits and _ into double quotes")
+    if _present_parts(node) != {"this"} or not isinstance(node.this, exp.Identifier):
+        refuse(f"the name {sql_text(node)!r}: put a name that is more than letters, digits and _ into double quotes")
     name, quoted = node.this.this, node.this.args.get("quoted")
     if not quoted and name.lower() in FIELDS:
         return FIELDS[name.lower()]
@@ -46,23 +46,23 @@ def _named(node: exp.Column) -> Term:
 
 
 def _number(node: exp.Expression) -> Term:
-    term = term_of(node)
+    term = translate_term(node)
     if term.kind is Kind.PROPERTY:
         return conditions.as_number(term)
     if term.kind is not Kind.NUMBER:
-        refuse(f"{short(said_by(node))!r} is {term.kind.value}: only numbers can be calculated with")
+        refuse(f"{short(sql_text(node))!r} is {term.kind.value}: only numbers can be calculated with")
     return term
 
 
-def literal_of(node: exp.Expression) -> tuple[Kind, str | int | float | bool]:
-    """A text, a number, a truth or a time that stands in the filter itself."""
+def translate_literal(node: exp.Expression) -> tuple[Kind, str | int | float | bool]:
+    """Translate a literal: a text, a number, a truth or a time."""
     match node:
         case exp.Literal() if node.is_string:
             return Kind.TEXT, node.this
         case exp.Literal():
-            return Kind.NUMBER, _number_of(node.this)
+            return Kind.NUMBER, _parse_number(node.this)
         case exp.Neg(this=exp.Literal(is_string=False) as positive):
-            return Kind.NUMBER, -_number_of(positive.this)
+            return Kind.NUMBER, -_parse_number(positive.this)
         case exp.Boolean():
             return Kind.TRUTH, bool(node.this)
         case exp.Cast(this=exp.Literal(is_string=True) as moment) if node.to.this == exp.DataType.Type.TIMESTAMP:
@@ -71,11 +71,11 @@ def literal_of(node: exp.Expression) -> tuple[Kind, str | int | float | bool]:
             raise FilterSyntaxError("nothing is equal to NULL: write IS NULL or IS NOT NULL")
         case _:
             raise FilterSyntaxError(
-                f"{short(said_by(node))!r} is nothing that a filter knows: use names, 'texts', numbers, TRUE, FALSE and TIMESTAMP '…'"
+                f"{short(sql_text(node))!r} is nothing that a filter knows: use names, 'texts', numbers, TRUE, FALSE and TIMESTAMP '…'"
             )
 
 
-def _number_of(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     number = conditions.number_of(text)
     if number is None:
         refuse(f"the number {text[:64]}: at most 64 digits, and no greater than a float can be")
@@ -95,11 +95,11 @@ def _milliseconds(text: str) -> int:
     return milliseconds
 
 
-def alike(node: exp.Expression, *terms: Term) -> list[Term]:
-    """Terms that are compared, all of one kind: a property is what the others are, and text among properties."""
+def unify_kinds(node: exp.Expression, *terms: Term) -> list[Term]:
+    """Make compared terms one kind: a property takes the kind of the others, and is text among properties."""
     kinds = {term.kind for term in terms} - {Kind.PROPERTY}
     if len(kinds) > 1:
-        refuse(f"{short(said_by(node))!r} compares {' with '.join(sorted(kind.value for kind in kinds))}")
+        refuse(f"{short(sql_text(node))!r} compares {' with '.join(sorted(kind.value for kind in kinds))}")
     kind = kinds.pop() if kinds else Kind.TEXT
     return [_read_as(term, kind) if term.kind is Kind.PROPERTY else term for term in terms]
 
@@ -116,19 +116,19 @@ def check_type(name: str) -> None:
         refuse(f"type {name[:64]!r}: messages are of type {', '.join(_TYPE_NAMES)}")
 
 
-def _filled(node: exp.Expression) -> set[str]:
+def _present_parts(node: exp.Expression) -> set[str]:
     return {name for name, value in node.args.items() if value is not None and value is not False and value != []}
 
 
-def only(node: exp.Expression, *needed: str, may_have: tuple[str, ...] = ()) -> None:
-    """A node that says more than is translated would be misunderstood."""
-    filled = _filled(node)
+def check_parts(node: exp.Expression, *needed: str, may_have: tuple[str, ...] = ()) -> None:
+    """Refuse a node unless it has the parts ``needed``, and none but these and ``may_have``: others would not be translated."""
+    filled = _present_parts(node)
     if not set(needed) <= filled or not filled <= {*needed, *may_have}:
-        refuse(f"{short(said_by(node))!r} is not what a filter can say")
+        refuse(f"{short(sql_text(node))!r} is not what a filter can say")
 
 
-def said_by(node: exp.Expression) -> str:
-    """A node, as a message quotes it."""
+def sql_text(node: exp.Expression) -> str:
+    """The SQL of a node, for error messages."""
     try:
         return node.sql()
     except Exception:  # noqa: BLE001  it is only for the message

@@ -22,7 +22,7 @@ from litemq.format.record_view import RecordView
 __all__ = ["MAX_FILTER_CHARACTERS", "Filter", "parse_filter"]
 
 MAX_FILTER_CHARACTERS: Final = 4096
-_PARSED: Final = 1024  # filters that are remembered: each pull says its own again
+_MAX_CACHED_FILTERS: Final = 1024  # each pull carries its filter as text
 
 Marks = npt.NDArray[np.bool_]
 
@@ -67,7 +67,7 @@ def parse_filter(text: str, *, is_sql: bool) -> Filter | None:
     return _parse(text, is_sql)
 
 
-@lru_cache(_PARSED)
+@lru_cache(_MAX_CACHED_FILTERS)
 def _parse(text: str, is_sql: bool) -> Filter | None:
     if is_sql:
         # Its parser takes as long to load as all else of a broker, and few need it.
@@ -75,10 +75,10 @@ def _parse(text: str, is_sql: bool) -> Filter | None:
 
         holds, tags = parse_condition(text)
         return Filter(lambda record: holds(record) is True, tags)
-    wanted = _parse_tags(text)
-    if wanted is None:
+    any_of = _parse_tags(text)
+    if any_of is None:
         return None
-    return Filter(lambda record: not wanted.isdisjoint(record.tags), wanted)
+    return Filter(lambda record: not any_of.isdisjoint(record.tags), any_of)
 
 
 def _parse_tags(text: str) -> frozenset[str] | None:

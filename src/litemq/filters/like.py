@@ -51,10 +51,10 @@ def _cut(pattern: str, escape: str) -> list[tuple[int, re.Pattern[str]]]:
     characters = iter(pattern)
     for character in characters:
         if character == escape:
-            following = next(characters, "")
-            if following not in ("%", "_", escape) or not following:
+            escaped = next(characters, "")
+            if escaped not in ("%", "_", escape) or not escaped:
                 raise FilterSyntaxError(f"LIKE {pattern[:64]!r}: {escape!r} stands before %, _ or itself")
-            pieces[-1].append(re.escape(following))
+            pieces[-1].append(re.escape(escaped))
         elif character == "%":
             pieces.append([])
         else:

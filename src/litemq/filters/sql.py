@@ -21,7 +21,7 @@ from sqlglot import exp
 from litemq.errors import FilterSyntaxError
 from litemq.filters import conditions
 from litemq.filters.conditions import FIELDS, Condition, Kind, Term
-from litemq.filters.expressions import alike, check_type, literal_of, only, said_by, term_of
+from litemq.filters.expressions import check_parts, check_type, sql_text, translate_literal, translate_term, unify_kinds
 from litemq.filters.like import LikePattern
 from litemq.filters.tokens import check_tokens, refuse, short
 
@@ -51,19 +51,19 @@ def _condition(node: exp.Expression) -> Condition:
     translate = _CONDITIONS.get(type(node))
     if translate is None:
         refuse(
-            f"{short(said_by(node))!r} is no condition that a filter can have: compare something with = <> < <= > >=, BETWEEN, IN, LIKE or IS NULL"
+            f"{short(sql_text(node))!r} is no condition that a filter can have: compare something with = <> < <= > >=, BETWEEN, IN, LIKE or IS NULL"
         )
     return translate(node)
 
 
 def _chain(node: exp.Expression, join: Callable[[list[Condition]], Condition]) -> Condition:
     """``a AND b AND c`` is one operation, however long it is."""
-    only(node, "this", "expression")
+    check_parts(node, "this", "expression")
     parts, pending = [], [node]
     while pending:
         one = pending.pop()
         if type(one) is type(node):
-            only(one, "this", "expression")
+            check_parts(one, "this", "expression")
             pending += [one.args["expression"], one.args["this"]]
         else:
             parts.append(_condition(one))
@@ -71,48 +71,48 @@ def _chain(node: exp.Expression, join: Callable[[list[Condition]], Condition]) -
 
 
 def _comparison(sign: str, node: exp.Expression) -> Condition:
-    only(node, "this", "expression")
+    check_parts(node, "this", "expression")
     left, right = node.args["this"], node.args["expression"]
-    first, second = term_of(left), term_of(right)
+    first, second = translate_term(left), translate_term(right)
     if Kind.WORDS in (first.kind, second.kind):
         if first.kind is not Kind.WORDS:
             first, second, right = second, first, left
         return _words(sign, first, second, right)
-    first, second = alike(node, first, second)
+    first, second = unify_kinds(node, first, second)
     if first.kind is Kind.TRUTH and sign not in ("=", "<>"):
-        refuse(f"{short(said_by(node))!r}: true and false are equal or not, none is greater")
+        refuse(f"{short(sql_text(node))!r}: true and false are equal or not, none is greater")
     for one, other in ((first, right), (second, left)):
         if one is FIELDS["type"] and isinstance(other, exp.Literal):
             check_type(other.this)
     return conditions.compare(sign, first, second)
 
 
-def _words(sign: str, words: Term, other: Term, said: exp.Expression) -> Condition:
+def _words(sign: str, words: Term, other: Term, literal: exp.Expression) -> Condition:
     """Tags or keys: equal to a text if it is among them."""
     if sign not in ("=", "<>") or other.kind not in (Kind.TEXT, Kind.PROPERTY):
         refuse("tags and keys can be compared with texts only, by = <> IN LIKE or IS NULL")
-    found = conditions.is_in(words, [said.this]) if isinstance(said, exp.Literal) else conditions.has_word(words, other)
+    found = conditions.is_in(words, [literal.this]) if isinstance(literal, exp.Literal) else conditions.has_word(words, other)
     return found if sign == "=" else conditions.negation(found)
 
 
 def _between(node: exp.Expression) -> Condition:
-    only(node, "this", "low", "high")
-    value, low, high = alike(node, *(term_of(node.args[name]) for name in ("this", "low", "high")))
+    check_parts(node, "this", "low", "high")
+    value, low, high = unify_kinds(node, *(translate_term(node.args[name]) for name in ("this", "low", "high")))
     if value.kind not in (Kind.TEXT, Kind.NUMBER):
-        refuse(f"{short(said_by(node))!r}: only texts and numbers are between others")
+        refuse(f"{short(sql_text(node))!r}: only texts and numbers are between others")
     return conditions.all_of([conditions.compare(">=", value, low), conditions.compare("<=", value, high)])
 
 
 def _in(node: exp.Expression) -> Condition:
-    only(node, "this", "expressions")
-    term, literals = term_of(node.args["this"]), [literal_of(one) for one in node.args.get("expressions") or ()]
+    check_parts(node, "this", "expressions")
+    term, literals = translate_term(node.args["this"]), [translate_literal(one) for one in node.args.get("expressions") or ()]
     kinds = {kind for kind, _ in literals}
     if len(kinds) != 1:
-        refuse(f"{short(said_by(node))!r}: IN wants a list of literals that are all texts, or all numbers")
+        refuse(f"{short(sql_text(node))!r}: IN wants a list of literals that are all texts, or all numbers")
     (kind,) = kinds
     value = term
     if term.kind is not Kind.WORDS or kind is not Kind.TEXT:
-        value, _ = alike(node, term, Term(kind, term.value))
+        value, _ = unify_kinds(node, term, Term(kind, term.value))
     if term is FIELDS["type"]:
         for _, name in literals:
             check_type(str(name))
@@ -120,38 +120,38 @@ def _in(node: exp.Expression) -> Condition:
 
 
 def _escape(node: exp.Expression) -> Condition:
-    only(node, "this", "expression")
+    check_parts(node, "this", "expression")
     like, character = node.args["this"], node.args["expression"]
     if not isinstance(like, exp.Like) or not isinstance(character, exp.Literal) or not character.is_string or len(character.this) != 1:
-        refuse(f"{short(said_by(node))!r}: ESCAPE names one character, behind a LIKE")
+        refuse(f"{short(sql_text(node))!r}: ESCAPE names one character, behind a LIKE")
     return _like(like, character.this)
 
 
 def _like(node: exp.Expression, escape: str = "") -> Condition:
-    only(node, "this", "expression", may_have=("negate",))
-    term, pattern = term_of(node.args["this"]), node.args["expression"]
+    check_parts(node, "this", "expression", may_have=("negate",))
+    term, pattern = translate_term(node.args["this"]), node.args["expression"]
     if term.kind is Kind.PROPERTY:
         term = conditions.as_text(term)
     if term.kind not in (Kind.TEXT, Kind.WORDS) or not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        refuse(f"{short(said_by(node))!r}: LIKE compares a text with a pattern in single quotes")
+        refuse(f"{short(sql_text(node))!r}: LIKE compares a text with a pattern in single quotes")
     condition = conditions.is_like(term, LikePattern(pattern.this, escape))
     return conditions.negation(condition) if node.args.get("negate") else condition
 
 
 def _is(node: exp.Expression) -> Condition:
-    only(node, "this", "expression")
+    check_parts(node, "this", "expression")
     if not isinstance(node.args["expression"], exp.Null):
-        refuse(f"{short(said_by(node))!r}: IS can only be followed by NULL or NOT NULL")
-    return conditions.is_missing(term_of(node.args["this"]))
+        refuse(f"{short(sql_text(node))!r}: IS can only be followed by NULL or NOT NULL")
+    return conditions.is_missing(translate_term(node.args["this"]))
 
 
 def _not(node: exp.Expression) -> Condition:
-    only(node, "this")
+    check_parts(node, "this")
     return conditions.negation(_condition(node.args["this"]))
 
 
 def _in_parentheses(node: exp.Expression) -> Condition:
-    only(node, "this")
+    check_parts(node, "this")
     return _condition(node.args["this"])
 
 
