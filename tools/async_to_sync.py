@@ -60,7 +60,8 @@ from litemq.client.engine.timers import CancelOutcome
 from litemq.client.engine.transactions import TransactionFact, TransactionState
 from litemq.client.jobs.bulk_import import NewJob
 from litemq.client.jobs.jobs import UNCHANGED, FoundJobs, Jobs
-from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializer
 from litemq.client.settling.ack_policy import AckPolicy, Failure
 from litemq.client.settling.retry_policy import RetryPolicy

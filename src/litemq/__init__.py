@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from litemq.client.extensions.middleware import Middleware
     from litemq.client.extensions.plugins import Plugin, PluginHost
     from litemq.client.handlers.breaker import FailureLimits
-    from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+    from litemq.client.messages.message import Message
+    from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
     from litemq.client.settling.ack_policy import AckPolicy
     from litemq.client.settling.retry_policy import Retry, RetryPolicy
     from litemq.client.sync.client import Client
@@ -66,14 +67,14 @@ _PLACES = {
     "LiteMQError": "litemq.errors",
     "Message": "litemq.client.messages.message",
     "Middleware": "litemq.client.extensions.middleware",
-    "OutgoingMessage": "litemq.client.messages.message",
+    "OutgoingMessage": "litemq.client.messages.outgoing",
     "Plugin": "litemq.client.extensions.plugins",
     "PluginHost": "litemq.client.extensions.plugins",
     "Retry": "litemq.client.settling.retry_policy",
     "RetryPolicy": "litemq.client.settling.retry_policy",
     "ScheduledMessage": "litemq.client.timers.scheduled_message",
     "ScheduledState": "litemq.client.engine.timers",
-    "SendReceipt": "litemq.client.messages.message",
+    "SendReceipt": "litemq.client.messages.outgoing",
     "CheckedTransaction": "litemq.client.transactions.listener",
     "Decision": "litemq.client.transactions.listener",
     "PreparedMessage": "litemq.client.transactions.listener",

@@ -11,7 +11,8 @@ from typing import Final
 
 from litemq.client.async_client import AsyncClient
 from litemq.client.config import DurabilityName
-from litemq.client.messages.message import Message, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError, SendOutcomeUnknownError
 from support.history import History, Name
 

@@ -13,7 +13,7 @@ import uuid
 from typing import Final
 
 from litemq.client.async_client import AsyncClient
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from litemq.client.async_client import AsyncClient
 from litemq.client.engine.timers import CancelOutcome
-from litemq.client.messages.message import Message, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError, SendOutcomeUnknownError, TimerEndedError, TimerNotFoundError
 from support.history import Outcome
 from support.time_history import Delivered, Fate, TimeHistory, TimerStory

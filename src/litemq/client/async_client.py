@@ -39,7 +39,8 @@ from litemq.client.leases.lease import lease_terms
 from litemq.client.leases.leases import Leases
 from litemq.client.leases.receiver import Receiver
 from litemq.client.messages.delivery_options import PLAIN, Terms, in_batch, terms_of
-from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializer, Serializers
 from litemq.client.settling.ack_policy import AckPolicy, Handling
 from litemq.client.settling.retry_policy import RetryPolicy

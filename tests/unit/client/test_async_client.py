@@ -9,7 +9,8 @@ import pytest
 
 from litemq.broker.limits import BrokerLimits
 from litemq.client.async_client import AsyncClient
-from litemq.client.messages.message import Message, OutgoingMessage
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import Json
 from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.errors import (

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from litemq import AsyncClient
 from litemq.bench.clusters import running_brokers
-from litemq.client.messages.message import OutgoingMessage
+from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.errors import LiteMQError
 from litemq.net.event_loop import run
 

@@ -37,7 +37,7 @@ from litemq.client.engine.groups import GroupDescription, GroupSummary, Joining,
 from litemq.client.engine.routes import BrokerPlace, Route
 from litemq.client.engine.selection import EVERYTHING, Selection
 from litemq.client.engine.topics import TopicChanges, TopicSettings
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.client.transport.channel import Answer, Connect
 from litemq.client.transport.connection import Link

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from litemq.client.dead_letters.dead_letter import DeadLetter
 from litemq.client.engine.dead_letters import DeadLetterBackend, RedriveProgress
-from litemq.client.messages.message import OutgoingMessage
+from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.errors import InvalidArgumentError, LiteMQError
 from litemq.format.record_encode import encode_record

@@ -16,7 +16,7 @@ from litemq.client.engine.timers import TimerBackend
 from litemq.client.engine.topics import TopicChanges, TopicSettings
 from litemq.client.engine.transactions import TransactionBackend
 from litemq.client.messages.delivery_options import PLAIN, Terms
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.settling.settlements import FailedDelivery, LeasedOffsets, Unsettled
 from litemq.types import BodyCodec, Durability
 

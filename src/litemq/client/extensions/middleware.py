@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 
 __all__ = ["Consume", "ConsumeBatch", "Middleware", "Publish", "around_batches", "around_messages", "around_sending"]
 

@@ -9,7 +9,8 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from litemq.client.config import ClientConfig
-from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 
 __all__ = ["Plugin", "PluginHost", "Plugins"]
 

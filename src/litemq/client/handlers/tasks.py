@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 
 from litemq.client.config import DurabilityName
-from litemq.client.messages.message import Message, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import InvalidArgumentError, SerializationError
 
 __all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "default_topic", "task_handler"]

@@ -1,14 +1,13 @@
-"""What is sent and what is received, in plain values."""
+"""A received message: its fields, its value, and how the caller settles it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from litemq.client.messages.serializers import CONTENT_TYPE, Serializers
 from litemq.client.settling.ack_policy import AckPolicy, Failure, Handling, Verdict, one_line, outcome_of
@@ -21,41 +20,7 @@ from litemq.format.compression import decompress
 from litemq.format.messages import MessageFields
 from litemq.types import BodyCodec, DeadReason
 
-__all__ = ["Message", "OutgoingMessage", "SendReceipt", "Source"]
-
-
-class SendReceipt(NamedTuple):
-    """Where a message was stored. At durability ``none`` nobody knows: the offset is -1."""
-
-    topic: str
-    message_id: str
-    broker: str
-    queue_id: int
-    queue_offset: int
-    store_timestamp: int  # ms since 1970, by the broker's clock
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
-    """One message of ``send_batch``; the options are those of ``send``."""
-
-    body: Any
-    tags: str | Sequence[str] = ()
-    keys: str | Sequence[str] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    ordering_key: str = ""
-    delay: float | timedelta | None = None
-    deliver_at: datetime | None = None
-    ttl: float | timedelta | None = None
-    priority: int | None = None
-    delay_level: int | None = None
-    batch_id: str = ""
-
-    @property
-    def has_terms(self) -> bool:
-        """Whether it asks for more than to be stored."""
-        has_due = not (self.delay is None and self.deliver_at is None and self.delay_level is None)
-        return has_due or self.ttl is not None or self.priority is not None
+__all__ = ["Message", "Source"]
 
 
 class Source(Protocol):

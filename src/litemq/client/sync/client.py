@@ -15,7 +15,8 @@ from litemq.client.async_client import AsyncClient
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Start
-from litemq.client.messages.message import Message, OutgoingMessage, SendReceipt
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializer
 from litemq.client.settling.ack_policy import AckPolicy
 from litemq.client.settling.retry_policy import RetryPolicy

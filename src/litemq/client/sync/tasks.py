@@ -6,7 +6,7 @@ import functools
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
 from litemq.client.handlers.tasks import AsyncTask, SendOptions
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.sync.loop_thread import LoopThread
 
 __all__ = ["Task"]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from litemq.client.engine.transactions import TransactionFact, TransactionState
-from litemq.client.messages.message import OutgoingMessage, SendReceipt
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.sync.loop_thread import LoopThread
 from litemq.client.sync.messages import SyncMessage
 from litemq.client.transactions.admin import Transactions

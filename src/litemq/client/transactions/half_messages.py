@@ -9,7 +9,7 @@ from litemq.client.config import ClientConfig, DurabilityName, durability_level
 from litemq.client.engine.transactions import TransactionBackend
 from litemq.client.identity import MessageIds
 from litemq.client.messages.delivery_options import PLAIN, in_batch, terms_of
-from litemq.client.messages.message import OutgoingMessage, SendReceipt
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import InvalidArgumentError
 from litemq.format.compression import compress

@@ -13,7 +13,8 @@ from litemq.client.backoff import Backoff
 from litemq.client.config import ClientConfig
 from litemq.client.engine.transactions import TransactionBackend, TransactionFact, TransactionState
 from litemq.client.messages.detached import Detached
-from litemq.client.messages.message import Message, OutgoingMessage
+from litemq.client.messages.message import Message
+from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.client.messages.serializers import Serializers
 from litemq.errors import LiteMQError
 from litemq.format.messages import decode_messages

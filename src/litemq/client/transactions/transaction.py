@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 from litemq.client.config import DurabilityName
 from litemq.client.engine.transactions import TransactionBackend, TransactionState
 from litemq.client.extensions.middleware import Publish
-from litemq.client.messages.message import OutgoingMessage, SendReceipt
+from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
 from litemq.client.times import seconds
 from litemq.client.transactions.half_messages import Begun, HalfMessages
 from litemq.errors import (

@@ -15,7 +15,7 @@ from litemq.client.config import ClientConfig
 from litemq.client.engine.routes import Route, pick
 from litemq.client.identity import MessageIds
 from litemq.client.messages.delivery_options import PLAIN, Terms
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import ClientClosedError, InvalidArgumentError, LiteMQError
 from litemq.types import DEFAULT_PRIORITY, BodyCodec, Durability, MessageType, check_name
 

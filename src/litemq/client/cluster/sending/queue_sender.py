@@ -15,7 +15,7 @@ from litemq.client.cluster.sending.send_buffer import Room
 from litemq.client.cluster.sending.sequencer import Failed, Sequencer
 from litemq.client.config import ClientConfig
 from litemq.client.identity import new_producer_id
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.client.transport.channel import Channel
 from litemq.errors import (
     ConnectionLostError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from enum import IntEnum
 
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import LiteMQError
 from litemq.format.renumber import renumber
 

@@ -10,7 +10,7 @@ from litemq.client.cluster.sending.queue_sender import QueueSender
 from litemq.client.config import ClientConfig, QueueChoice
 from litemq.client.engine.routes import Route, pick, queue_of_key
 from litemq.client.messages.delivery_options import Terms
-from litemq.client.messages.message import SendReceipt
+from litemq.client.messages.outgoing import SendReceipt
 from litemq.errors import InvalidArgumentError
 from litemq.types import DEFAULT_PRIORITY, PRIORITY_CLASSES, BodyCodec, Durability, priority_class
 
