@@ -62,6 +62,7 @@ from litemq.client.jobs.bulk_import import NewJob
 from litemq.client.jobs.jobs import UNCHANGED, FoundJobs, Jobs
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
+from litemq.client.messages.send_options import MessageOptions, SendOptions
 from litemq.client.messages.serializers import Serializer
 from litemq.client.settling.ack_policy import AckPolicy, Failure
 from litemq.client.settling.retry_policy import RetryPolicy

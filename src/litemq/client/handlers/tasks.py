@@ -5,37 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
-from litemq.client.config import DurabilityName
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import SendReceipt
+from litemq.client.messages.send_options import SendOptions
 from litemq.errors import InvalidArgumentError, SerializationError
 
-__all__ = ["AsyncTask", "NotACallError", "SendOptions", "Sender", "default_topic", "task_handler"]
+__all__ = ["AsyncTask", "NotACallError", "Sender", "default_topic", "task_handler"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _PREFIX: Final = "tasks-"
-
-
-class SendOptions(TypedDict, total=False):
-    """What ``mq.send`` takes besides a topic and a body."""
-
-    tags: str | Sequence[str]
-    keys: str | Sequence[str]
-    properties: Mapping[str, str] | None
-    ordering_key: str
-    durability: DurabilityName | None
-    delay: float | timedelta | None
-    deliver_at: datetime | None
-    ttl: float | timedelta | None
-    priority: int | None
-    delay_level: int | None
-    batch_id: str
 
 
 class Sender(Protocol):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
-from litemq.client.handlers.tasks import AsyncTask, SendOptions
+from litemq.client.handlers.tasks import AsyncTask
 from litemq.client.messages.outgoing import SendReceipt
+from litemq.client.messages.send_options import SendOptions
 from litemq.client.sync.loop_thread import LoopThread
 
 __all__ = ["Task"]

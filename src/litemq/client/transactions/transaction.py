@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self, Unpack
 
 from litemq.client.config import DurabilityName
 from litemq.client.engine.transactions import TransactionBackend, TransactionState
 from litemq.client.extensions.middleware import Publish
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
+from litemq.client.messages.send_options import MessageOptions, outgoing_message
 from litemq.client.times import seconds
 from litemq.client.transactions.half_messages import Begun, HalfMessages
 from litemq.errors import (
@@ -84,27 +85,12 @@ class Transaction:
         """How it ended, as far as this client knows."""
         return self._state
 
-    async def send(
-        self,
-        body: Any,
-        *,
-        topic: str | None = None,
-        tags: str | Sequence[str] = (),
-        keys: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        ordering_key: str = "",
-        delay: float | timedelta | None = None,
-        deliver_at: datetime | None = None,
-        ttl: float | timedelta | None = None,
-        priority: int | None = None,
-        delay_level: int | None = None,
-        batch_id: str = "",
-    ) -> SendReceipt:
+    async def send(self, body: Any, *, topic: str | None = None, **options: Unpack[MessageOptions]) -> SendReceipt:
         """Send a message that nobody sees until the transaction is committed; another ``topic`` is one that the same broker has.
 
-        A delay counts from the commit on where it is over by then.
+        ``options`` are those of ``mq.send``, except ``durability``. A delay counts from the commit on where it is over by then.
         """
-        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id)
+        message = outgoing_message("send", body, options)
         return await self.send_message(message, topic=topic)
 
     async def send_message(self, message: OutgoingMessage, *, topic: str | None = None) -> SendReceipt:
