@@ -7,67 +7,47 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypedDict
+from typing import Any, Final, Literal, Self, Unpack
 
 from litemq.client.admin import AsyncAdmin
-from litemq.client.config import (
-    AssignmentChoice,
-    ClientConfig,
-    CompressionType,
-    ConsumeMode,
-    DurabilityName,
-    OffsetReset,
-    QueueChoice,
-    durability_level,
-)
+from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
 from litemq.client.consuming.ack_batch import ack_batch
-from litemq.client.consuming.broadcast_consumer import BroadcastConsumer
 from litemq.client.consuming.consumer import Consumer
-from litemq.client.consuming.feed import Feed
-from litemq.client.consuming.lease_consumer import LeaseConsumer
-from litemq.client.consuming.ordered_consumer import MAX_HELD, OrderedConsumer
+from litemq.client.consuming.open_feeds import OpenFeeds
+from litemq.client.consuming.opening import ConsumerSettings
+from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Reader, Start
 from litemq.client.dead_letters.dead_letters import DeadLetters
-from litemq.client.engine.engine import Backend, LeaseTerms
+from litemq.client.engine.engine import Backend
 from litemq.client.engine.registry import find_engine
-from litemq.client.engine.selection import Selection, selection_of
-from litemq.client.extensions.middleware import Middleware, Publish, around_sending
+from litemq.client.engine.selection import selection_of
 from litemq.client.handlers.app import AsyncApp
 from litemq.client.handlers.subscription import Subscription
 from litemq.client.jobs.jobs import Jobs
 from litemq.client.leases.lease import lease_terms
-from litemq.client.leases.leases import Leases
-from litemq.client.leases.receiver import Receiver
-from litemq.client.messages.delivery_options import PLAIN, Terms, in_batch, terms_of
+from litemq.client.messages.delivery_options import PLAIN, in_batch, terms_of
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
+from litemq.client.messages.send_options import SendOptions, outgoing_message
 from litemq.client.messages.serializers import Serializer, Serializers
+from litemq.client.publishing import Publisher
 from litemq.client.settling.ack_policy import AckPolicy, Handling
 from litemq.client.settling.retry_policy import RetryPolicy
 from litemq.client.timers.timers import Timers
 from litemq.client.times import seconds
 from litemq.client.transactions.admin import Transactions
+from litemq.client.transactions.execution import execute_transaction, send_transaction
 from litemq.client.transactions.half_messages import HalfMessages
-from litemq.client.transactions.listener import Answering, Decision, PreparedMessage, TransactionListener, decided
+from litemq.client.transactions.listener import TransactionListener
+from litemq.client.transactions.listeners import Listeners
 from litemq.client.transactions.transaction import OnError, Transaction, TransactionReceipt, check_properties
-from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError, LiteMQError
-from litemq.format.compression import compress
-from litemq.types import BodyCodec, Durability, check_name, check_readable
+from litemq.errors import BufferFullError, ClientClosedError, InvalidArgumentError
+from litemq.types import BodyCodec, check_name
 
 __all__ = ["AsyncClient"]
 
 _NO_CODEC: Final = BodyCodec.NONE
 _RETRY: Final = RetryPolicy()
-_CODECS: Final = {"none": BodyCodec.NONE, "lz4": BodyCodec.LZ4, "zstd": BodyCodec.ZSTD}
-_LEVELS: Final[dict[str | None, Durability | None]] = {None: None, **{level.name.lower(): level for level in Durability}}
-
-
-class _ConsumerOptions(TypedDict):
-    reset: OffsetReset
-    commits: bool
-    leases: Leases
-    handling: Handling
-    selection: Selection
 
 
 class AsyncClient(AsyncApp):
@@ -146,54 +126,39 @@ class AsyncClient(AsyncApp):
         self.url = url
         self._make_engine = find_engine(url)
         self._serializers = Serializers(serializers)
-        self._engine: Backend | None = None
-        self._feeds: list[Feed] = []
-        self._leases: Leases | None = None
+        self._publisher: Publisher | None = None  # of an open client
+        self._feeds: OpenFeeds | None = None
         self._halves: HalfMessages | None = None
-        self._answering: dict[str, Answering] = {}
-        self._receivers: dict[tuple[str, str, LeaseTerms, Handling], Receiver] = {}
-        self._seen = False  # by layers or plug-ins, whatever is sent
-        self._codec = _CODECS[compression_type]
-        self._level = _LEVELS[durability]
-        # Bytes stay as they are: what most messages are, and what must cost least.
-        self._plain = self._codec is BodyCodec.NONE and not serializers
+        self._listeners = Listeners(self.config, self._serializers)
 
     # Opening and closing ------------------------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
         """Connect. Better: ``async with``, which also closes."""
-        if self._engine is None:
+        if self._publisher is None:
             engine = self._make_engine(self.url, self.config)
             try:
                 await engine.open()
             except BaseException:
                 await engine.close(0)
                 raise
-            self._engine = engine
             self._plugins.load()
-            self._see_sending()
+            self._publisher = Publisher(engine, self.config, self._serializers, self._layers, self._plugins)
             await self._plugins.startup(self)
         return self
 
     async def close(self) -> None:
         """Send what waits, commit what was acknowledged, and end; all within ``shutdown_timeout_ms``."""
-        engine = self._engine
-        if engine is None:
+        if self._publisher is None:
             return
+        engine = self._publisher.engine
         await self._plugins.shutdown(self)
         within = self.config.shutdown_timeout_ms / 1000
         until = asyncio.get_running_loop().time() + within
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
-                closing = [*(feed.close() for feed in self._feeds), *(receiver.close() for receiver in self._receivers.values())]
-                closing += [answering.close() for answering in self._answering.values()]
-                await asyncio.gather(*closing, return_exceptions=True)
-                if self._leases is not None:
-                    await self._leases.close()
-        self._engine = self._leases = self._halves = None
-        self._answering.clear()
-        self._feeds.clear()
-        self._receivers.clear()
+                await asyncio.gather(self._listeners.close(), *([self._feeds.close()] if self._feeds else []))
+        self._publisher = self._feeds = self._halves = None
         await engine.close(max(0.0, until - asyncio.get_running_loop().time()))
 
     async def __aenter__(self) -> Self:
@@ -202,20 +167,23 @@ class AsyncClient(AsyncApp):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self.close()
 
-    def _opened(self) -> Backend:
-        if self._engine is None:
+    def _opened_publisher(self) -> Publisher:
+        if self._publisher is None:
             raise ClientClosedError('the client is not open: use it inside `async with litemq.AsyncClient("…") as mq:`')
-        return self._engine
+        return self._publisher
 
-    def _opened_with_leases(self) -> tuple[Backend, Leases]:
+    def _opened(self) -> Backend:
+        return self._opened_publisher().engine
+
+    def _opened_feeds(self) -> OpenFeeds:
         engine = self._opened()
-        if self._leases is None:
-            self._leases = Leases(engine, self.config, self._serializers)
-        return engine, self._leases
+        if self._feeds is None:
+            self._feeds = OpenFeeds(engine, self.config, self._serializers)
+        return self._feeds
 
     @property
     def is_open(self) -> bool:
-        return self._engine is not None
+        return self._publisher is not None
 
     # Sending ------------------------------------------------------------------------------------------------------------------
 
@@ -240,25 +208,26 @@ class AsyncClient(AsyncApp):
 
         ``delay_level`` is one of RocketMQ's 18 (1 s … 2 hours). Delayed messages with one ``batch_id`` can be cancelled together.
         """
-        engine = self._engine or self._opened()
-        if self._seen:
+        publisher = self._publisher or self._opened_publisher()
+        if publisher.is_observed:
             message = OutgoingMessage(
                 body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
             )
-            return await self._send_seen(engine, topic, message, durability)
+            return await publisher.publish(topic, message, durability)
         terms = PLAIN
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
-            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+            terms = terms_of(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
             properties = in_batch(properties, batch_id)
+        is_plain = type(body) is bytes and publisher.is_plain and durability is None and not (tags or keys or properties) and terms is PLAIN
         while True:
             try:
-                if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
-                    waiter = engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
+                if is_plain:
+                    waiter = publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
                 else:
-                    waiter = self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
+                    waiter = publisher.post(topic, body, tags, keys, properties, ordering_key, durability, terms)
             except BufferFullError:
-                await engine.wait_for_room()
+                await publisher.engine.wait_for_room()
             else:
                 return await waiter
 
@@ -280,152 +249,40 @@ class AsyncClient(AsyncApp):
         batch_id: str = "",
     ) -> asyncio.Future[SendReceipt]:
         """Hand over a message; the future is its receipt. Raises ``BufferFullError`` where too much waits already."""
-        engine = self._engine or self._opened()
-        if self._seen:
+        publisher = self._publisher or self._opened_publisher()
+        if publisher.is_observed:
             message = OutgoingMessage(
                 body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id
             )
-            return asyncio.ensure_future(self._send_seen(engine, topic, message, durability))
+            return asyncio.ensure_future(publisher.publish(topic, message, durability))
         terms = PLAIN
         if delay is not None or deliver_at is not None or ttl is not None or priority is not None or delay_level is not None:
-            terms = terms_of(engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
+            terms = terms_of(publisher.engine.wall_ms(), delay, deliver_at, ttl, priority, delay_level)
         if batch_id:
             properties = in_batch(properties, batch_id)
-        if type(body) is bytes and self._plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
-            return engine.post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, self._level)
-        return self._post(engine, topic, body, tags, keys, properties, ordering_key, durability, terms)
+        if type(body) is bytes and publisher.is_plain and durability is None and not (tags or keys or properties) and terms is PLAIN:
+            return publisher.engine_post(topic, body, _NO_CODEC, "", (), (), (), ordering_key, publisher.level)
+        return publisher.post(topic, body, tags, keys, properties, ordering_key, durability, terms)
 
     async def send_batch(
         self, topic: str, messages: Sequence[OutgoingMessage | bytes | str], *, durability: DurabilityName | None = None
     ) -> list[SendReceipt]:
         """Send many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
-        engine = self._opened()
-        waiting: list[asyncio.Future[SendReceipt]] = []
-        for message in messages:
-            each = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
-            if self._seen:
-                waiting.append(asyncio.ensure_future(self._send_seen(engine, topic, each, durability)))
-            else:
-                try:
-                    waiting.append(self._post_each(engine, topic, each, durability))
-                except BufferFullError:
-                    waiting.append(await self._post_patiently(engine, topic, each, durability))
-        receipts: list[SendReceipt] = []
-        failed: dict[int, Exception] = {}
-        try:
-            for number, waiter in enumerate(waiting):  # they come a request at a time: most are there when it is their turn
-                try:
-                    receipts.append(await waiter)
-                except Exception as error:  # noqa: BLE001  the others are waited for all the same
-                    failed[number] = error
-        except asyncio.CancelledError:
-            for waiter in waiting:
-                waiter.cancel()
-            raise
-        if failed:
-            first = next(iter(failed.values()))
-            first.add_note(f"{len(receipts)} of {len(waiting)} messages were stored; not those with the numbers {list(failed)[:20]}")
-            raise first
-        return receipts
-
-    async def _post_patiently(
-        self, engine: Backend, topic: str, each: OutgoingMessage, durability: DurabilityName | None
-    ) -> asyncio.Future[SendReceipt]:
-        """Hand over a message of a batch once there is room; where it cannot be sent, the others can."""
-        while True:
-            try:
-                return self._post_each(engine, topic, each, durability)
-            except BufferFullError:
-                await engine.wait_for_room()
-
-    def _post_each(
-        self, engine: Backend, topic: str, each: OutgoingMessage, durability: DurabilityName | None
-    ) -> asyncio.Future[SendReceipt]:
-        """Hand over a message of a batch; raises ``BufferFullError`` where there is no room for it yet."""
-        try:
-            terms = PLAIN
-            if each.has_terms:
-                terms = terms_of(engine.wall_ms(), each.delay, each.deliver_at, each.ttl, each.priority, each.delay_level)
-            properties = in_batch(each.properties, each.batch_id) if each.batch_id else each.properties
-            if type(each.body) is bytes and self._plain and durability is None and not (each.tags or each.keys or properties):
-                return engine.post(topic, each.body, _NO_CODEC, "", (), (), (), each.ordering_key, self._level, terms)
-            return self._post(engine, topic, each.body, each.tags, each.keys, properties, each.ordering_key, durability, terms)
-        except BufferFullError:
-            raise
-        except LiteMQError as reason:
-            refused: asyncio.Future[SendReceipt] = asyncio.get_running_loop().create_future()
-            refused.set_exception(reason)
-            return refused
-
-    def _see_sending(self) -> None:
-        """Find out whether anybody wants to see what is sent: if not, nothing is slower for it."""
-        self._seen = self._plugins.hears_sending or any(type(layer).publish is not Middleware.publish for layer in self._layers)
-
-    async def _send_seen(self, engine: Backend, topic: str, message: OutgoingMessage, durability: DurabilityName | None) -> SendReceipt:
-        """Send a message through the layers, and tell the plug-ins."""
-
-        async def post(topic: str, message: OutgoingMessage) -> SendReceipt:
-            receipt = await (await self._post_patiently(engine, topic, message, durability))
-            self._plugins.produced(topic, message, receipt)
-            return receipt
-
-        return await around_sending(self._layers, post)(topic, message)
-
-    def _through(self, post: Publish) -> Publish:
-        """What sends a message, with the layers around it, where there are any."""
-        if not self._seen:
-            return post
-
-        async def told(topic: str, message: OutgoingMessage) -> SendReceipt:
-            receipt = await post(topic, message)
-            self._plugins.produced(topic, message, receipt)
-            return receipt
-
-        return around_sending(self._layers, told)
+        return await self._opened_publisher().publish_batch(topic, messages, durability)
 
     async def flush(self) -> None:
         """Wait until everything that was sent before is stored or has failed."""
         await self._opened().flush()
 
-    def _post(
-        self,
-        engine: Backend,
-        topic: str,
-        body: Any,
-        tags: str | Sequence[str],
-        keys: str | Sequence[str],
-        properties: Mapping[str, str] | None,
-        ordering_key: str,
-        durability: DurabilityName | None,
-        terms: Terms,
-    ) -> asyncio.Future[SendReceipt]:
-        body, content_type = self._serializers.dumps(topic, body)
-        codec = BodyCodec.NONE
-        if self._codec is not BodyCodec.NONE and len(body) >= self.config.compression_min_bytes:
-            smaller = compress(body, self._codec)
-            if len(smaller) < len(body):
-                body, codec = smaller, self._codec
-        if durability is None:
-            durability = self.config.durability
-        if durability is not None and durability not in _LEVELS:
-            durability_level(durability)  # says what to choose
-        return engine.post(
-            topic,
-            body,
-            codec,
-            content_type,
-            _words(tags) if tags else (),
-            _words(keys) if keys else (),
-            tuple(properties.items()) if properties else (),
-            ordering_key,
-            _LEVELS[durability],
-            terms,
-        )
-
     def serializer(self, topic: str, serializer: Serializer) -> None:
         """Choose how the bodies of a topic are written and read."""
         self._serializers.choose(check_name(topic), serializer)
-        self._plain = False
+        self._refresh_sending()
+
+    def _refresh_sending(self) -> None:
+        """Have the publisher read again which layers, plug-ins and serializers there are."""
+        if self._publisher is not None:
+            self._publisher.refresh()
 
     # Transactions -------------------------------------------------------------------------------------------------------------
 
@@ -445,7 +302,8 @@ class AsyncClient(AsyncApp):
         dies in between, a ``transaction_listener`` of the same group is asked for: ``check_after`` seconds after the first message, and then
         again, ``max_checks`` times at most.
         """
-        engine = self._opened()
+        publisher = self._opened_publisher()
+        engine = publisher.engine
         if on_error not in ("rollback", "ask"):
             raise InvalidArgumentError(f"on_error={on_error!r}: choose rollback or ask")
         check_name(topic)
@@ -454,7 +312,7 @@ class AsyncClient(AsyncApp):
             self._halves = HalfMessages(engine.transactions, self.config, self._serializers)
         properties = check_properties(check_after, max_checks)
         return Transaction(
-            engine.transactions, self._halves, topic, group_id, durability, on_error, properties, self._through, engine.wall_ms
+            engine.transactions, self._halves, topic, group_id, durability, on_error, properties, publisher.through, engine.wall_ms
         )
 
     async def send_transaction(
@@ -463,25 +321,18 @@ class AsyncClient(AsyncApp):
         body: Any,
         *,
         group_id: str,
-        tags: str | Sequence[str] = (),
-        keys: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        ordering_key: str = "",
-        durability: DurabilityName | None = None,
-        delay: float | timedelta | None = None,
-        deliver_at: datetime | None = None,
-        ttl: float | timedelta | None = None,
-        priority: int | None = None,
-        delay_level: int | None = None,
-        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
+        **options: Unpack[SendOptions],
     ) -> TransactionReceipt:
-        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
-        message = OutgoingMessage(body, tags, keys, properties or {}, ordering_key, delay, deliver_at, ttl, priority, delay_level, batch_id)
+        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which any client may call.
+
+        ``options`` are those of ``send``.
+        """
+        durability = options.pop("durability", None)
+        message = outgoing_message("send_transaction", body, options)
         transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
-        receipt = await transaction.send_message(message)
-        return TransactionReceipt(transaction.id, topic, receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
+        return await send_transaction(transaction, topic, message)
 
     async def execute_transaction(
         self,
@@ -495,20 +346,10 @@ class AsyncClient(AsyncApp):
         max_checks: int | None = None,
     ) -> TransactionReceipt:
         """Send a message, have the group's listener ``execute`` what it is about, and end the transaction as that says."""
-        answering = self._answering.get(group_id)
-        if answering is None:
-            raise InvalidArgumentError(f"group {group_id!r} has no listener here: mq.transaction_listener({group_id!r}, listener) first")
+        listener = self._listeners.find(group_id)
         outgoing = message if isinstance(message, OutgoingMessage) else OutgoingMessage(message)
         transaction = self.transaction(topic, group_id=group_id, durability=durability, check_after=check_after, max_checks=max_checks)
-        receipt = await transaction.send_message(outgoing)
-        prepared = PreparedMessage(topic, outgoing, receipt.message_id, transaction.id)
-        decision = await decided(answering.listener.execute, prepared, arg)
-        if decision is Decision.COMMIT:
-            await transaction.commit()
-        elif decision is Decision.ROLLBACK:
-            await transaction.rollback()
-        place = (receipt.message_id, receipt.broker, receipt.queue_id, receipt.store_timestamp)
-        return TransactionReceipt(transaction.id, topic, *place, transaction.state)
+        return await execute_transaction(transaction, topic, outgoing, listener, arg)
 
     async def commit(self, transaction_id: str) -> None:
         """Let everybody see a transaction's messages. Saying it again does no harm; what was decided first stands."""
@@ -520,10 +361,7 @@ class AsyncClient(AsyncApp):
 
     def transaction_listener(self, group_id: str, listener: TransactionListener) -> None:
         """Have a listener answer for a group's transactions, whoever began them, while this client is open."""
-        engine = self._opened()
-        if check_name(group_id, "group") in self._answering:
-            raise InvalidArgumentError(f"group {group_id!r} has a listener here already")
-        self._answering[group_id] = Answering(engine.transactions, group_id, listener, self.config, self._serializers)
+        self._listeners.add(self._opened().transactions, group_id, listener)
 
     @property
     def transactions(self) -> Transactions:
@@ -561,38 +399,20 @@ class AsyncClient(AsyncApp):
         up to ``max_held`` messages of a queue behind it.
         """
         selection = selection_of(tags, where)
-        engine, leases = self._opened_with_leases()
-        check_name(topic)
-        check_name(group_id, "group")
-        handling = Handling(ack_policy, retry or RetryPolicy())
-        reset = auto_offset_reset or self.config.auto_offset_reset
-        if reset not in ("earliest", "latest", "error"):
-            raise InvalidArgumentError(f"auto_offset_reset={reset!r}: choose earliest, latest or error")
-        consumer: Consumer
-        if mode == "lease":
-            ahead = self.config.max_poll_records if max_poll_records is None else max_poll_records
-            if ordered:
-                raise InvalidArgumentError("ordered=True with leases, which come in no order: choose mode='queue'")
-            terms = lease_terms(lease, handling, reset, selection)
-            consumer = LeaseConsumer(
-                engine, topic, group_id, self.config, self._serializers, leases=leases, terms=terms, handling=handling, ahead=ahead
-            )
-        elif mode in ("queue", "broadcast"):
-            commits = self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit
-            place = (engine, topic, group_id, self.config, self._serializers)
-            options = _ConsumerOptions(reset=reset, commits=commits, leases=leases, handling=handling, selection=selection)
-            if mode == "broadcast":
-                if not self._has_client_id:
-                    raise InvalidArgumentError("a broadcast's progress is kept by client: give the client a client_id= that stays the same")
-                consumer = BroadcastConsumer(*place, ordered=ordered, max_held=max_held, **options)
-            elif ordered:
-                consumer = OrderedConsumer(*place, max_held=max_held, **options)
-            else:
-                consumer = Consumer(*place, **options)
-        else:
-            raise InvalidArgumentError(f"mode={mode!r}: choose queue, lease or broadcast")
-        self._keep(consumer)
-        return consumer
+        feeds = self._opened_feeds()
+        settings = ConsumerSettings(
+            mode=mode,
+            reset=auto_offset_reset or self.config.auto_offset_reset,
+            commits=self.config.enable_auto_commit if enable_auto_commit is None else enable_auto_commit,
+            lease=lease,
+            ahead=self.config.max_poll_records if max_poll_records is None else max_poll_records,
+            handling=Handling(ack_policy, retry or _RETRY),
+            selection=selection,
+            ordered=ordered,
+            max_held=max_held,
+            has_client_id=self._has_client_id,
+        )
+        return feeds.consumer(topic, group_id, settings)
 
     async def receive(
         self,
@@ -614,15 +434,9 @@ class AsyncClient(AsyncApp):
         if not isinstance(max_messages, int) or max_messages < 1:
             raise InvalidArgumentError(f"max_messages={max_messages!r}: choose 1 or more")
         handling = Handling(ack_policy, retry or _RETRY)
-        key = (topic, group_id, lease_terms(lease, handling, self.config.auto_offset_reset, selection_of(tags, where)), handling)
+        terms = lease_terms(lease, handling, self.config.auto_offset_reset, selection_of(tags, where))
         patience = seconds(wait, "wait")
-        engine, leases = self._opened_with_leases()
-        receiver = self._receivers.get(key)
-        if receiver is None:
-            check_name(topic)
-            check_name(group_id, "group")
-            receiver = self._receivers[key] = Receiver(engine, leases, *key, self.config)
-        return await receiver.receive(max_messages, patience)
+        return await self._opened_feeds().receiver(topic, group_id, terms, handling).receive(max_messages, patience)
 
     async def ack_batch(self, messages: Sequence[Message]) -> None:
         """Acknowledge many messages, and wait for all. Where some fail, the first error is raised, with a note that says which."""
@@ -642,30 +456,10 @@ class AsyncClient(AsyncApp):
         ``tags`` ("A || B") or ``where`` ("price > 10") choose messages; the brokers look for them.
         """
         selection = selection_of(tags, where)
-        engine = self._opened()
-        reader = Reader(engine, check_readable(topic), self.config, self._serializers, start=start, follow=follow, selection=selection)
-        self._keep(reader)
-        return reader
-
-    def _keep(self, feed: Feed) -> None:
-        """Close it with the client, unless it is closed before."""
-        self._feeds = [each for each in self._feeds if not each.is_closed]
-        self._feeds.append(feed)
+        return self._opened_feeds().reader(topic, start, selection, follow=follow)
 
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
-        """What a handler is called with. Under leases no more is taken than is soon handled: others may have time for it."""
-        return self.consumer(
-            subscription.topic,
-            group_id=subscription.group_id,
-            mode=subscription.mode,
-            lease=subscription.lease,
-            max_poll_records=concurrency * (subscription.batch or 1) if subscription.mode == "lease" else None,
-            ack_policy=subscription.ack_policy,
-            retry=subscription.retry,
-            tags=subscription.tags,
-            where=subscription.where,
-            ordered=subscription.ordered,
-        )
+        return self.consumer(subscription.topic, **subscription.consumer_options(concurrency))
 
     def dead_letters(self, topic_or_group: str) -> DeadLetters:
         """What has died of a topic, or for a group: listed, looked at, sent on."""
@@ -685,7 +479,3 @@ class AsyncClient(AsyncApp):
     def admin(self) -> AsyncAdmin:
         """Topics and brokers."""
         return AsyncAdmin(self._opened(), self.config, self._serializers)
-
-
-def _words(words: str | Sequence[str]) -> tuple[str, ...]:
-    return (words,) if isinstance(words, str) else tuple(words)

@@ -183,7 +183,7 @@ def test_a_key_waits_for_its_broker() -> None:
             brokers = {key: (await mq.send("orders", b"x", ordering_key=key)).broker for key in map(str, range(20))}
             key = next(key for key, broker in brokers.items() if broker == "a")
             cluster.take_down("a")
-            engine: Any = mq._engine
+            engine: Any = mq._opened()
             await eventually(lambda: not engine._names.remembered("orders").broker("a").alive)
             waiting = asyncio.ensure_future(mq.send("orders", b"y", ordering_key=key))
             before = cluster.refused["a"]

@@ -53,12 +53,12 @@ class AsyncApp:
     def _client(self) -> _Host:
         return cast("_Host", self)
 
-    def _see_sending(self) -> None:
-        """Find out whether anybody wants to see what is sent."""
+    def _refresh_sending(self) -> None:
+        """Apply a layer or a plug-in that was added to the messages sent from now on."""
         raise NotImplementedError
 
     def _consume(self, subscription: Subscription, concurrency: int) -> Consumer:
-        """What a handler is called with."""
+        """Open the consumer of a handler."""
         raise NotImplementedError
 
     # Declaring ----------------------------------------------------------------------------------------------------------------
@@ -152,12 +152,12 @@ class AsyncApp:
     def add_middleware(self, middleware: Middleware) -> None:
         """Put another layer around what is sent and handled, inside of those that are there."""
         self._layers.append(middleware)
-        self._see_sending()
+        self._refresh_sending()
 
     def add_plugin(self, plugin: Plugin) -> None:
         """Tell a plug-in what happens. Those of installed packages are found by themselves."""
         self._plugins.add(plugin)
-        self._see_sending()
+        self._refresh_sending()
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:

@@ -16,7 +16,7 @@ from litemq.client.times import seconds
 from litemq.errors import InvalidArgumentError
 from litemq.types import check_name
 
-__all__ = ["HandlerOptions", "Subscription", "new_subscription"]
+__all__ = ["ConsumerOptions", "HandlerOptions", "Subscription", "new_subscription"]
 
 _MOST_AT_ONCE: Final = 10_000
 _TIME_LIMIT_S: Final = 180.0
@@ -44,6 +44,20 @@ class HandlerOptions(TypedDict, total=False):
     jitter: float
     delays: Sequence[float | timedelta]
     throws: tuple[type[Exception], ...]
+
+
+class ConsumerOptions(TypedDict):
+    """The arguments of ``mq.consumer`` that a handler decides."""
+
+    group_id: str
+    mode: ConsumeMode
+    lease: float
+    max_poll_records: int | None
+    ack_policy: AckPolicy
+    retry: RetryPolicy
+    tags: str | Sequence[str]
+    where: str
+    ordered: bool
 
 
 _OF_RETRIES: Final = ("max_retries", "min_backoff", "max_backoff", "jitter", "delays", "throws")
@@ -82,6 +96,20 @@ class Subscription:
     @property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.handler)
+
+    def consumer_options(self, concurrency: int) -> ConsumerOptions:
+        """Return how the handler consumes. Under leases it prefetches only what it handles soon: other workers may be idle."""
+        return {
+            "group_id": self.group_id,
+            "mode": self.mode,
+            "lease": self.lease,
+            "max_poll_records": concurrency * (self.batch or 1) if self.mode == "lease" else None,
+            "ack_policy": self.ack_policy,
+            "retry": self.retry,
+            "tags": self.tags,
+            "where": self.where,
+            "ordered": self.ordered,
+        }
 
 
 def new_subscription(

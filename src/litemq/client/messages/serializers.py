@@ -119,6 +119,11 @@ class Serializers:
         self._json = Json()
         self._by_content_type: dict[str, Serializer] = {"": Bytes(), Text.content_type: Text(), Json.content_type: self._json}
 
+    @property
+    def has_choices(self) -> bool:
+        """Whether any topic has a serializer of its own."""
+        return bool(self._by_topic)
+
     def choose(self, topic: str, serializer: Serializer) -> None:
         """Use this one for a topic from now on."""
         self._by_topic[topic] = serializer

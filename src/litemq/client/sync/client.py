@@ -9,7 +9,7 @@ import concurrent.futures
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from litemq.client.async_client import AsyncClient
 from litemq.client.config import AssignmentChoice, ClientConfig, CompressionType, ConsumeMode, DurabilityName, OffsetReset, QueueChoice
@@ -17,6 +17,7 @@ from litemq.client.consuming.ordered_consumer import MAX_HELD
 from litemq.client.consuming.reader import Start
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage, SendReceipt
+from litemq.client.messages.send_options import SendOptions
 from litemq.client.messages.serializers import Serializer
 from litemq.client.settling.ack_policy import AckPolicy
 from litemq.client.settling.retry_policy import RetryPolicy
@@ -262,40 +263,15 @@ class Client(SyncApp):
         body: Any,
         *,
         group_id: str,
-        tags: str | Sequence[str] = (),
-        keys: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        ordering_key: str = "",
-        durability: DurabilityName | None = None,
-        delay: float | timedelta | None = None,
-        deliver_at: datetime | None = None,
-        ttl: float | timedelta | None = None,
-        priority: int | None = None,
-        delay_level: int | None = None,
-        batch_id: str = "",
         check_after: float | timedelta | None = None,
         max_checks: int | None = None,
+        **options: Unpack[SendOptions],
     ) -> TransactionReceipt:
-        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which may be said by any client."""
+        """Send a message that nobody sees until ``commit(receipt.transaction_id)``, which any client may call.
+
+        ``options`` are those of ``send``."""
         return self._thread.run(
-            self._wrapped.send_transaction(
-                topic,
-                body,
-                group_id=group_id,
-                tags=tags,
-                keys=keys,
-                properties=properties,
-                ordering_key=ordering_key,
-                durability=durability,
-                delay=delay,
-                deliver_at=deliver_at,
-                ttl=ttl,
-                priority=priority,
-                delay_level=delay_level,
-                batch_id=batch_id,
-                check_after=check_after,
-                max_checks=max_checks,
-            )
+            self._wrapped.send_transaction(topic, body, group_id=group_id, check_after=check_after, max_checks=max_checks, **options)
         )
 
     def execute_transaction(
