@@ -9,6 +9,7 @@ from typing import Final
 from litemq.client.backoff import Backoff
 from litemq.client.cluster.sending.circuit_breaker import CircuitBreaker
 from litemq.client.cluster.sending.queue_sender import QueueSender, Way
+from litemq.client.cluster.sending.request import Request
 from litemq.client.cluster.sending.send_buffer import Room
 from litemq.client.cluster.sending.topic_sender import Posted, QueueChooser, TopicSender
 from litemq.client.config import ClientConfig
@@ -92,9 +93,8 @@ class Producer:
                 raise room.full()
             waiter = self._new_future()
             if not sender.queues or sender.unrouted:
-                room.taken += len(body) + _RECORD_OVERHEAD
-                sender.unrouted.append(Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, terms, waiter))
-                self._find_route(sender)
+                posted = Posted(body, codec, content_type, tags, keys, properties, ordering_key, level, terms, waiter)
+                self._post_unrouted(sender, posted)
                 return waiter
         chooser = sender.of_priority(terms.priority) if sender.classes or terms is not PLAIN else sender
         queue = chooser.for_key(ordering_key) if ordering_key else chooser.present or chooser.choose(keys)
@@ -131,12 +131,7 @@ class Producer:
             return waiter
         request = queue.open if level else queue.loose
         if request is None or request.size + size > self._max_batch_bytes:
-            if request is not None:
-                queue.ripen()
-                queue.pump()
-            request = queue.open_request(level)
-            if not self._alone:
-                self._grow(chooser, queue)
+            request = self._next_request(chooser, queue, request, level)
         if level:
             sequencer.next_sequence += 1
         if ordering_key:
@@ -146,10 +141,30 @@ class Producer:
         request.waiters.append(waiter)
         request.size += size
         if self._alone or len(request.records) >= self._max_batch_messages:
-            queue.ripen()
-            chooser.advance()
-            queue.pump()
+            self._send_request(chooser, queue)
         return waiter
+
+    def _post_unrouted(self, sender: TopicSender, posted: Posted) -> None:
+        """Keep a message until the route of its topic is known."""
+        self.room.taken += len(posted.body) + _RECORD_OVERHEAD
+        sender.unrouted.append(posted)
+        self._find_route(sender)
+
+    def _next_request(self, chooser: QueueChooser, queue: QueueSender, full: Request | None, level: Durability) -> Request:
+        """Send the request that is ``full``, if there is one, and open the next one of ``queue``."""
+        if full is not None:
+            queue.ripen()
+            queue.pump()
+        request = queue.open_request(level)
+        if not self._alone:
+            self._grow(chooser, queue)
+        return request
+
+    def _send_request(self, chooser: QueueChooser, queue: QueueSender) -> None:
+        """Send what ``queue`` has gathered; the next messages go to another queue."""
+        queue.ripen()
+        chooser.advance()
+        queue.pump()
 
     def _grow(self, chooser: QueueChooser, queue: QueueSender) -> None:
         """See to it that what has begun to be gathered goes out."""
@@ -163,9 +178,7 @@ class Producer:
     def _send_gathered(self) -> None:
         growing, self._growing = self._growing, []
         for chooser, queue in growing:
-            queue.ripen()
-            chooser.advance()
-            queue.pump()
+            self._send_request(chooser, queue)
 
     async def queue_for(self, topic: str, broker: str, ordering_key: str, keys: Sequence[str], priority: int) -> QueueSender:
         """A queue for a message that is not posted here; of this broker, where one is named."""
