@@ -16,6 +16,8 @@ from litemq import AsyncClient
 from litemq.bench.baselines import nats
 from litemq.bench.clusters import running_cluster
 from litemq.bench.suite import Figure, at_least, at_most
+from litemq.bench.workloads.filters import fill_for_filter, measure_filter
+from litemq.bench.workloads.members import GroupWorkload
 from litemq.client.messages.message import Message
 from litemq.client.messages.outgoing import OutgoingMessage
 from litemq.errors import LiteMQError

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from litemq.broker.dead_letters.writing import DeadDelivery, dead_letter_records
+from litemq.format.batches.scan import scan
 from litemq.format.columns.record_columns import RecordColumns
 from litemq.format.limits import STORED_LIMITS
 from litemq.storage.state import QueueKey, TopicFacts
