@@ -1,1 +1,1 @@
-"""What a broker does, without a socket: sending, reading, groups, topics, over a store."""
+"""The broker without sockets: its capabilities over one store."""

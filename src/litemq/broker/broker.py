@@ -1,6 +1,6 @@
 """The broker: builds its capabilities and routes each request to its handler.
 
-No socket is known here. Requests come as frames from a ``Caller``, which takes the answers, whether it is in another process or in this one.
+It knows no socket. Requests are frames of a ``Caller``, which takes the answers, in another process or in this one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class BrokerIdentity(NamedTuple):
-    """The name and the zone of a broker, by which it spreads queues among the members of a group."""
+    """The name and the zone of a broker, which the assignment of queues uses."""
 
     name: str = ""
     zone: str = ""
@@ -65,7 +65,7 @@ NO_IDENTITY: Final = BrokerIdentity()
 
 
 class Broker:
-    """Serves all connected callers over one store; made on the event loop that it runs on."""
+    """Serves all connected callers over one store, on the event loop on which it is created."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Broker:
     ) -> None:
         """``announcer`` publishes the broker's topics after a change.
 
-        ``session_clock`` measures the silence of group members: in a test whose clock stands still, they still breathe.
+        ``session_clock`` measures the silence of group members, if it is another than ``clock``, as in tests.
         """
         self.context = context = BrokerContext.over(store, clock, limits or BrokerLimits())
         quotas = Quotas(clock, context.limits.quota_messages_per_s, context.limits.quota_bytes_per_s)
@@ -122,13 +122,13 @@ class Broker:
 
     @property
     def topics(self) -> list[TopicFacts]:
-        """The users' topics, by name."""
+        """The topics of users, sorted by name."""
         return self.context.topics.user_topics
 
     def handle(self, caller: Caller, frames: Iterable[Frame]) -> None:
-        """Take the requests of one caller that arrived together."""
+        """Handle the requests of one caller that arrived together."""
         if self._traced is not None:
-            caller = self._traced.of(caller)
+            caller = self._traced.wrap(caller)
         destinations = self._destinations.known
         sends: list[Request] = []
         topic_id = -1
@@ -145,7 +145,7 @@ class Broker:
                 self._handle(caller, frame)
             except LiteMQError as error:
                 caller.refuse(frame, error)
-            except Exception:  # noqa: BLE001  the caller waits for an answer, and the others must be served
+            except Exception:  # noqa: BLE001  the caller waits for an answer, and other requests follow
                 _LOG.exception("a request with opcode %d from %s failed", frame[1], caller.peer)
                 caller.refuse(frame, StorageError("the broker could not do this; its log says why"))
 
@@ -173,7 +173,7 @@ class Broker:
         self.groups.caller_gone(caller)
 
     async def fire_due(self) -> int:
-        """Do at once what is due by now, instead of within some milliseconds: for tests that move a clock. Returns how much that was."""
+        """Do all work that is due now, and return its amount. For tests that move a clock."""
         return (
             self.alarms.ring_due()
             + await self._transactions.publish_decided()
@@ -182,7 +182,7 @@ class Broker:
         )
 
     def close(self) -> None:
-        """Answer those who wait; the store is its owner's to close."""
+        """Answer all waiting requests. The caller closes the store."""
         self._trace_recorder.close()
         self._timer_firing.close()
         self._job_scheduler.close()

@@ -1,4 +1,4 @@
-"""What a broker allows. Everything that a client may ask for has a bound here."""
+"""The limits of a broker: each request of a client has a bound here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TraceMode = Literal["off", "sampled", "all"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """The settings of the services; those of files and sockets are elsewhere."""
+    """The settings of the broker's capabilities, without those of files and sockets."""
 
     auto_create_topics: bool = False
     default_queues: int = 4
 
-    # Sending. What is written but not yet safe waits in memory: beyond this producers are told to come again.
+    # Sending. Unconfirmed bytes take memory: beyond this, the broker refuses sends.
     max_unconfirmed_bytes: int = 128 << 20
     # 0: no quota.
     quota_messages_per_s: int = 0
@@ -32,16 +32,16 @@ class BrokerLimits:
     max_waiting_pulls: int = 4_096  # of one client
     max_found: int = 1_000
 
-    # The trace: of no message, of one in so many, or of all.
+    # The trace: of no message, of one in ``trace_one_in``, or of all.
     trace: TraceMode = "off"
     trace_one_in: int = 100
 
-    # Groups. A member that was silent for its session's time is one no longer; one whose connection ended has a moment to come back.
-    session_timeout_ms: int = 5_000  # of those who do not say
+    # Groups. A session ends when its member is silent for the timeout, or does not reconnect within the grace period.
+    session_timeout_ms: int = 5_000  # of members that name none
     min_session_timeout_ms: int = 100
     max_session_timeout_ms: int = 600_000
     reconnect_grace_ms: int = 500
-    gather_ms: int = 1_000  # after a restart, in which members come back for what they had
+    gather_ms: int = 1_000  # after a restart, in which members reclaim their queues
     max_group_members: int = 10_000  # for one topic
     max_memberships: int = 4_096  # of one client
     max_member_chars: int = 255
@@ -51,32 +51,32 @@ class BrokerLimits:
     max_lease_ms: int = 12 * 3_600_000
     max_in_flight: int = 100_000  # of one group and topic
 
-    # How far a queue may run ahead of its slowest group, where its topic does not say.
+    # How far a queue may run ahead of its slowest group, unless its topic has a setting.
     max_backlog: int = 10_000_000
 
-    # Delayed messages that wait for another time than they were sent with, and batches of them that were cancelled within a year.
+    # Rescheduled timers, and batches of timers that were cancelled within a year.
     max_moved_timers: int = 1_000_000
     max_cancelled_batches: int = 100_000
 
-    # Halves of batches that are not decided, or not in their queues yet. What nobody decides or adds to for so long is rolled back.
+    # Halves that are not decided or not published yet. A batch of a job that is idle for the lifetime is rolled back.
     half_lifetime_ms: int = 24 * 3_600_000
     max_half_bytes: int = 64 << 30
     max_transactions: int = 100_000
     max_transaction_messages: int = 1_000  # of one producer's transaction
-    max_half_runs: int = 1_000_000  # what one request brings is mostly one
+    max_half_runs: int = 1_000_000  # the halves of one request are usually one run
     max_winners: int = 50_000  # of one batch
-    max_plan_bytes: int = 1 << 20  # what is kept with a decision
-    max_query_bytes: int = 200  # the name of who writes
+    max_plan_bytes: int = 1 << 20  # stored with a decision
+    max_query_bytes: int = 200  # the name of a query
 
-    # Jobs: each is some hundred bytes of memory, and its body.
+    # Jobs: each takes some hundred bytes of memory, and its body.
     max_jobs: int = 5_000_000
     max_job_bytes: int = 2 << 30  # of all together
 
-    # Transactions that their producer does not decide: it is asked, for the first time after a while, then again and again, so often at most.
+    # Check-back of undecided transactions: the first check, the interval, and their number.
     check_after_ms: int = 60_000
     check_every_ms: int = 60_000
     max_checks: int = 15
-    max_check_pollers: int = 10_000  # producers that wait to be asked
+    max_check_pollers: int = 10_000  # producers that wait for checks
 
     def __post_init__(self) -> None:
         if self.trace not in ("off", "sampled", "all"):

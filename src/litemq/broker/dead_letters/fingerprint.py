@@ -1,7 +1,7 @@
-"""What two errors have in common: the type of the error and the frames in which it was raised, without what differs from message to message.
+"""The fingerprint of an error: its type and the frames in which it was raised.
 
-Of a Python traceback the last frames count, as module and function: neither line numbers nor the directory of an installation. Without one
-the error's text stands for them, its numbers, ids and quoted parts left out.
+Of a Python traceback, the last frames count, as module and function, without line numbers and directories. Without a
+traceback, the text of the error counts, without numbers, ids and quoted parts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEFT_OUT: Final = (
 
 
 def fingerprint_of(reason: DeadReason, detail: str, error: str, stack: str) -> str:
-    """Twelve hexadecimal digits, the same for errors that are the same to whoever mends them."""
+    """Return twelve hexadecimal digits, the same for errors with the same cause."""
     if detail == UNDECODABLE:
         return _digest(UNDECODABLE, _error_type(error))  # where it was noticed says nothing: the body is at fault
     frames = _FRAME.findall(stack[-_MOST_LOOKED_AT:])[-_TOP_FRAMES:]
@@ -41,13 +41,13 @@ def fingerprint_of(reason: DeadReason, detail: str, error: str, stack: str) -> s
 
 
 def _error_type(error: str) -> str:
-    """``ValueError`` of ``ValueError: bad amount``, whatever package it came from."""
+    """Return ``ValueError`` of ``ValueError: bad amount``, without its package."""
     found = _ERROR_TYPE.match(error.lstrip()[:512])
     return found.group().rpartition(".")[2] if found else ""
 
 
 def _shape(error: str) -> str:
-    """An error's first line without what differs from message to message."""
+    """Return the first line of an error without the parts that differ between messages."""
     line = error.strip().partition("\n")[0][:512]
     for pattern, left in _LEFT_OUT:
         line = pattern.sub(left, line)
@@ -55,7 +55,7 @@ def _shape(error: str) -> str:
 
 
 def _module(path: str) -> str:
-    """The last two parts of a path: the same wherever it is installed."""
+    """Return the last two parts of a path, which do not depend on the installation."""
     return "/".join(path.replace("\\", "/").split("/")[-2:])
 
 

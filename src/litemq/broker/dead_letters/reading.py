@@ -16,7 +16,7 @@ from litemq.storage.state.delivery.dead_letters import DeadLetters
 from litemq.storage.store import Store
 from litemq.types import DeadReason, Record, RecordKind, StoredRecord
 
-__all__ = ["Damaged", "DeadLetter", "DeadLetterReader", "selection_from_wire"]
+__all__ = ["DamagedDeadLetter", "DeadLetter", "DeadLetterReader", "selection_from_wire"]
 
 _MOST_IDS: Final = 10_000
 _LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class DeadLetter(NamedTuple):
         )
 
 
-class Damaged(NamedTuple):
+class DamagedDeadLetter(NamedTuple):
     """A dead letter that cannot be read, and why."""
 
     log_offset: int
@@ -92,7 +92,7 @@ class DeadLetterReader:
         """Return whether ``log_offset`` has a dead letter that was neither redriven nor dropped."""
         return log_offset in self._index
 
-    def read(self, log_offset: int) -> DeadLetter | Damaged | None:
+    def read(self, log_offset: int) -> DeadLetter | DamagedDeadLetter | None:
         """Read the dead letter at ``log_offset``; ``None`` if it is gone. It may wait for the disk."""
         try:
             raw = self._store.read_raw(log_offset)
@@ -100,10 +100,10 @@ class DeadLetterReader:
             return None
         except (CorruptStoreError, StorageError) as error:
             _LOG.error("the dead letter at log offset %d cannot be read: %s", log_offset, error)
-            return Damaged(log_offset, str(error))
+            return DamagedDeadLetter(log_offset, str(error))
         stored = decode_record(raw, limits=STORED_LIMITS, verify_crc=False)  # which the store has done
         if stored.stamp is None or stored.stamp.kind is not RecordKind.DEAD:
-            return Damaged(log_offset, "what stands there is no dead letter")
+            return DamagedDeadLetter(log_offset, "what stands there is no dead letter")
         return DeadLetter(log_offset, stored.stamp.queue_offset, raw, stored.record, story_of(stored.record.properties))
 
 

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Final
 
 from litemq.broker.dead_letters.destinations import RedriveDestinations
-from litemq.broker.dead_letters.reading import Damaged, DeadLetter, DeadLetterReader
+from litemq.broker.dead_letters.reading import DamagedDeadLetter, DeadLetter, DeadLetterReader
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.throttle import Throttle
 from litemq.errors import InvalidArgumentError, LiteMQError, OverloadedError
@@ -170,7 +170,7 @@ class Redrives:
         for seen in offsets:
             redrive.examined += 1
             dead_letter = self._reader.read(seen)
-            if isinstance(dead_letter, Damaged):
+            if isinstance(dead_letter, DamagedDeadLetter):
                 redrive.selected += 1
                 redrive.damaged += 1
             elif dead_letter is not None and redrive.selection.matches(dead_letter.record.message_id, dead_letter.story):

@@ -15,7 +15,7 @@ from litemq.storage.state import QueueKey
 from litemq.storage.state.delivery.leases import Lease, Leases
 from litemq.storage.state.delivery.progress import Progress, QueueProgress
 
-__all__ = ["Extended", "Piece", "QueueAvailability"]
+__all__ = ["ExtensionResult", "Piece", "QueueAvailability"]
 
 
 class Piece(NamedTuple):
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     tries: int
 
 
-class Extended(NamedTuple):
+class ExtensionResult(NamedTuple):
     """The result of an extension."""
 
     kept: list[Lease]  # as they are now
@@ -204,7 +204,7 @@ class QueueAvailability:
             self.returned.add(self.frontier, offset)
             self.frontier = offset + 1
 
-    def extend(self, begin: int, end: int, token: int, deadline: int, lease_ms: int) -> Extended:
+    def extend(self, begin: int, end: int, token: int, deadline: int, lease_ms: int) -> ExtensionResult:
         """Extend the lease ``token`` to ``deadline``, if that is later. Only an extension by half of ``lease_ms`` needs a record."""
         kept: list[Lease] = []
         logged: list[Lease] = []
@@ -225,7 +225,7 @@ class QueueAvailability:
                     self._extended.remove(free_from, free_to)
                 elif until > lease.deadline:
                     self._extended.put(extended)
-        return Extended(kept, logged, list(lost))
+        return ExtensionResult(kept, logged, list(lost))
 
     def watch(self, lease: Lease) -> int | None:
         """Note the end of a lease. Return the slot at which to call ``end``, or ``None`` if an earlier call returned it."""

@@ -23,7 +23,7 @@ _MIX: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 class Strategy(StrEnum):
-    """How queues are given out."""
+    """How queues are assigned."""
 
     AVERAGE = "average"  # all have as many, give or take one
     CONSISTENT_HASH = "consistent_hash"  # by a hash of queue and member: the same members have the same queues, whatever was before
@@ -31,7 +31,7 @@ class Strategy(StrEnum):
 
 
 class Candidate(NamedTuple):
-    """A member, as far as queues are given to it."""
+    """A member that gets queues."""
 
     member: str
     zone: str = ""
@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
 def assign(
     strategy: Strategy, queues: Sequence[Q], members: Sequence[Candidate], current: Mapping[Q, str], *, broker: str = "", zone: str = ""
 ) -> dict[Q, str]:
-    """The member of each queue; none has any, if nobody is there. ``current`` says who has a queue now, and keeps it where that can be."""
+    """Return the member of each queue; empty without ``members``. Owners in ``current`` keep their queues if possible."""
     if not members or not queues:
         return {}
     if strategy is Strategy.CONSISTENT_HASH:
@@ -57,7 +57,7 @@ def _evenly(queues: Sequence[Q], members: Sequence[str], current: Mapping[Q, str
     for queue in queues:
         held.get(current.get(queue, ""), loose).append(queue)
     share, more = divmod(len(queues), len(members))
-    # Those who have most may have one more than the others: so the fewest queues move.
+    # Members with the most queues get the extra ones, so that few queues move.
     order = sorted(members, key=lambda member: (-len(held[member]), _number(f"{broker}\0{member}")))
     given: dict[Q, str] = {}
     free: list[str] = []
@@ -72,7 +72,7 @@ def _evenly(queues: Sequence[Q], members: Sequence[str], current: Mapping[Q, str
 
 
 def _by_hash(queues: Sequence[Q], members: Sequence[str], broker: str) -> dict[Q, str]:
-    """For each queue the member with the greatest hash of the two: whoever comes or goes moves only what is theirs."""
+    """Return for each queue the member with the greatest hash of both: a member that joins or leaves moves only its own."""
     names = sorted(members)
     ours = np.array([_number(f"{broker}\0{queue!r}") for queue in queues], dtype=np.uint64)
     theirs = np.array([_number(name) for name in names], dtype=np.uint64)
@@ -90,7 +90,7 @@ def _number(text: str) -> int:
 
 
 def _mixed(words: Words) -> Words:
-    """Words of which each bit depends on all bits of the former ones."""
+    """Return words of which each bit depends on all bits of ``words``."""
     words = (words ^ (words >> np.uint64(30))) * _MIX[0]
     words = (words ^ (words >> np.uint64(27))) * _MIX[1]
     return words ^ (words >> np.uint64(31))

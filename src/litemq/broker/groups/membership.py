@@ -17,10 +17,10 @@ from litemq.broker.groups.assignment import Candidate, Strategy, assign
 from litemq.errors import InvalidArgumentError, NotGroupMemberError
 from litemq.storage.state import QueueKey
 
-__all__ = ["Changes", "Member", "Membership", "Owned"]
+__all__ = ["Changes", "Member", "Membership", "QueueOwner"]
 
 
-class Owned(NamedTuple):
+class QueueOwner(NamedTuple):
     """A queue's owner."""
 
     member: str
@@ -28,7 +28,7 @@ class Owned(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What an event led to: whose assignment is another now, whose session ended, and the generations that count no more."""
+    """The effects of an event: members with a new assignment, ended sessions, and generations that no longer count."""
 
     members: tuple[str, ...] = ()
     ended: tuple[int, ...] = ()  # sessions
@@ -47,16 +47,16 @@ class Member:
         self.timeout_ns = timeout_ns
         self.until_ns = now_ns + timeout_ns  # when its session ends, if it is not heard before
         self.is_connected = True
-        self.version = 0  # of its assignment: whoever knows another one has to be told
+        self.version = 0  # of its assignment
 
 
 class Membership:
-    """``queues`` are given to those who ``join``. All times are nanoseconds of one clock that never steps."""
+    """Assigns ``queues`` to members. All times are nanoseconds of one monotonic clock."""
 
     def __init__(self, queues: Sequence[QueueKey], numbers: Iterator[int], *, broker: str = "", zone: str = "") -> None:
-        """``numbers`` yields numbers that were never given before."""
+        """``numbers`` never repeats a number."""
         self.members: dict[str, Member] = {}
-        self.owners: dict[QueueKey, Owned] = {}
+        self.owners: dict[QueueKey, QueueOwner] = {}
         self.strategy = Strategy.AVERAGE
         self._queues = tuple(queues)
         self._known = frozenset(queues)
@@ -66,7 +66,7 @@ class Membership:
         self._broker = broker
         self._zone = zone
 
-    # What members say ---------------------------------------------------------------------------------------------------------
+    # Sessions -----------------------------------------------------------------------------------------------------------------
 
     def join(
         self,
@@ -79,10 +79,10 @@ class Membership:
         held: Sequence[QueueKey] = (),
         gather_ns: int = 0,
     ) -> Changes:
-        """A reader comes, or comes again on another connection: then it keeps what it has.
+        """Add a member. If it rejoins on another connection, it keeps its queues.
 
-        Where nobody is known who had queues before, the broker itself was away: each goes on with what it ``held``, and for a moment, in
-        which all come back, the others' queues are given to nobody.
+        After a restart of the broker, a member reclaims the queues that it ``held``. During ``gather_ns``, in which the
+        others rejoin, the broker assigns no other queues.
         """
         others = len(self.members) - (name in self.members)
         if others and strategy is not self.strategy:
@@ -103,7 +103,7 @@ class Membership:
         self.members[name] = Member(name, next(self._numbers), zone, timeout_ns, now_ns)
         for key in held:
             if key in self._known and key not in self.owners:
-                self.owners[key] = Owned(name, next(self._numbers))
+                self.owners[key] = QueueOwner(name, next(self._numbers))
         return _merged(ended, self._rebalance())
 
     def renew_session(self, name: str, session: int, now_ns: int) -> Member:
@@ -116,7 +116,7 @@ class Membership:
         return member
 
     def release(self, name: str, generations: Iterable[int]) -> Changes:
-        """A member gives queues up: those of these generations that it has."""
+        """Release the queues of ``generations`` that the member owns."""
         given_up = set(generations)
         freed = [(key, owned.generation) for key, owned in self.owners.items() if owned.member == name and owned.generation in given_up]
         for key, _ in freed:
@@ -131,7 +131,7 @@ class Membership:
             member.until_ns = min(member.until_ns, now_ns + grace_ns)
 
     def end(self, names: Iterable[str]) -> Changes:
-        """Sessions are over: their members left, or are made to."""
+        """End the sessions of the members ``names``."""
         gone = {name: self.members.pop(name) for name in names if name in self.members}
         fenced = tuple((key, owned.generation) for key, owned in self.owners.items() if owned.member in gone)
         for key, _ in fenced:
@@ -140,47 +140,47 @@ class Membership:
         return Changes(changes.members, tuple(member.session for member in gone.values()), fenced)
 
     def end_overdue(self, now_ns: int) -> Changes:
-        """End the sessions of those who were silent for too long."""
+        """End the sessions of members that were silent for too long."""
         if self._gathers_until_ns is not None and self._gathers_until_ns <= now_ns:
             self._gathers_until_ns = None
         return self.end([member.name for member in self.members.values() if member.until_ns <= now_ns])
 
     def add_queue(self, key: QueueKey) -> Changes:
-        """There is one more queue."""
+        """Add a queue."""
         if key in self._known:
             return Changes()
         self._queues += (key,)
         self._known |= {key}
         return self._rebalance()
 
-    # What members are told ----------------------------------------------------------------------------------------------------
+    # Assignment --------------------------------------------------------------------------------------------------------------
 
     @property
     def queues(self) -> tuple[QueueKey, ...]:
-        """All that there are."""
+        """All queues."""
         return self._queues
 
     @property
     def next_end_ns(self) -> int | None:
-        """When to look next: a session ends then, if its member stays silent, or all have come back who will."""
+        """The next time at which a session ends, if its member stays silent, or at which gathering ends."""
         ends = [member.until_ns for member in self.members.values()]
         return min(ends if self._gathers_until_ns is None else [*ends, self._gathers_until_ns], default=None)
 
     def assigned(self, name: str) -> list[tuple[QueueKey, int]]:
-        """The queues that a member has to read, with their generations."""
+        """Return the queues that a member reads, with their generations."""
         return [(key, owned.generation) for key, owned in self._owned(name) if self._targets.get(key) == name]
 
     def unwanted(self, name: str) -> list[int]:
-        """The generations that a member has to give up: others wait for their queues."""
+        """Return the generations that a member must release, because other members wait for the queues."""
         return [owned.generation for key, owned in self._owned(name) if self._targets.get(key) != name]
 
-    def _owned(self, name: str) -> list[tuple[QueueKey, Owned]]:
+    def _owned(self, name: str) -> list[tuple[QueueKey, QueueOwner]]:
         return [(key, owned) for key, owned in self.owners.items() if owned.member == name]
 
     # ---------------------------------------------------------------------------------------------------------------------------
 
     def _rebalance(self) -> Changes:
-        """Decide anew; give out what is free."""
+        """Compute the targets again, and assign free queues."""
         before, current = self._targets, {key: owned.member for key, owned in self.owners.items()}
         candidates = [Candidate(member.name, member.zone) for member in self.members.values()]
         if self._gathers_until_ns is None:
@@ -191,7 +191,7 @@ class Membership:
         for key, member in self._targets.items():
             owner = current.get(key)
             if owner is None:
-                self.owners[key] = Owned(member, next(self._numbers))
+                self.owners[key] = QueueOwner(member, next(self._numbers))
                 changed.add(member)
             elif before.get(key) != member:
                 changed.add(owner)  # it has to give the queue up, or may keep it after all

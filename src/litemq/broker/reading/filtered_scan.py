@@ -19,7 +19,7 @@ from litemq.format.record_view import views
 from litemq.storage.state import QueueKey
 from litemq.storage.store import Store
 
-__all__ = ["Scan", "Scanned", "scan", "scan_if_hot"]
+__all__ = ["Scan", "ScanResult", "scan", "scan_if_hot"]
 
 _ENTRIES_HOT: Final = 8192
 _ENTRIES_COLD: Final = 65_536
@@ -41,7 +41,7 @@ class Scan(NamedTuple):
     max_bytes: int
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     """The records found, and the offset to continue from. ``error``: why the record there cannot be read."""
 
     records: bytes
@@ -50,7 +50,7 @@ class Scanned(NamedTuple):
     error: CorruptStoreError | None = None
 
 
-def scan(store: Store, asked: Scan) -> Scanned:
+def scan(store: Store, asked: Scan) -> ScanResult:
     """Scan a queue. It may wait for the disk, so do not call it on the event loop."""
     found = _Search(store, asked, is_hot=False).run()
     if found is None:
@@ -58,7 +58,7 @@ def scan(store: Store, asked: Scan) -> Scanned:
     return found
 
 
-def scan_if_hot(store: Store, asked: Scan) -> Scanned | None:
+def scan_if_hot(store: Store, asked: Scan) -> ScanResult | None:
     """Scan the part of a queue that is in memory; ``None`` if the start is not."""
     return _Search(store, asked, is_hot=True).run()
 
@@ -72,7 +72,7 @@ class _Search:
         self._found: list[bytes] = []
         self._size = 0
 
-    def run(self) -> Scanned | None:
+    def run(self) -> ScanResult | None:
         """Run the scan; ``None`` if the start is not in memory."""
         store, (key, first, wanted, _, _) = self._store, self._asked
         at = first
@@ -94,7 +94,7 @@ class _Search:
             if perf_counter() >= self._until:
                 return self._ended(at)
 
-    def _look_at(self, base: int, candidates: Longs, entries: npt.NDArray[np.void]) -> Scanned | None:
+    def _look_at(self, base: int, candidates: Longs, entries: npt.NDArray[np.void]) -> ScanResult | None:
         """Read the records of ``entries``; return ``None`` if the scan should continue after them."""
         begin = 0
         while begin < candidates.size:
@@ -119,7 +119,7 @@ class _Search:
         sizes = np.cumsum(entries["size"][begin : begin + _RECORDS].astype(np.int64))
         return begin + max(1, int(np.searchsorted(sizes, _RECORD_BYTES, side="right")))
 
-    def _choose(self, records: bytes | memoryview) -> tuple[Scanned | None, int]:
+    def _choose(self, records: bytes | memoryview) -> tuple[ScanResult | None, int]:
         """Keep the records that the filter accepts; return the result if it is complete, and the number of records read."""
         accepts, limit = self._asked.wanted.accepts, self._asked.max_messages
         looked_at = 0
@@ -136,5 +136,5 @@ class _Search:
                 return self._ended(view.queue_offset + 1), looked_at
         return None, looked_at
 
-    def _ended(self, next_offset: int, *, at_end: bool = False, error: CorruptStoreError | None = None) -> Scanned:
-        return Scanned(b"".join(self._found), next_offset, at_end, error)
+    def _ended(self, next_offset: int, *, at_end: bool = False, error: CorruptStoreError | None = None) -> ScanResult:
+        return ScanResult(b"".join(self._found), next_offset, at_end, error)

@@ -16,7 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
 
 from litemq.broker.limits import BrokerLimits
-from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
+from litemq.broker.reading.filtered_scan import Scan, ScanResult, scan, scan_if_hot
 from litemq.broker.reading.visibility import visible_to
 from litemq.broker.runtime.caller import Caller
 from litemq.broker.runtime.context import BrokerContext
@@ -122,19 +122,19 @@ class LongPolls(QueueListener):
             else:
                 waiting.append(pull)
             return True
-        if isinstance(found, Scanned):
+        if isinstance(found, ScanResult):
             return self._take(pull, found)
         if not found:
             return False
         self._answer(pull, found)
         return True
 
-    def _read(self, pull: _Pull) -> bytes | memoryview | Scanned | None:
+    def _read(self, pull: _Pull) -> bytes | memoryview | ScanResult | None:
         if pull.wanted is None:
             return self._store.read_if_hot(pull.key, pull.offset, pull.max_messages, pull.max_bytes)
         return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
 
-    def _take(self, pull: _Pull, scanned: Scanned) -> bool:
+    def _take(self, pull: _Pull, scanned: ScanResult) -> bool:
         """Take the result of a scan, from whose end the pull continues; return whether the pull no longer waits."""
         moved = scanned.next_offset > pull.offset
         pull.offset = scanned.next_offset

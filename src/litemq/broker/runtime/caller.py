@@ -1,4 +1,4 @@
-"""Who asks a broker: one connection, whatever carries it."""
+"""The caller of a request: one connection, over a socket or within the process."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ __all__ = ["Caller"]
 
 
 class Caller(Protocol):
-    """Takes the answers to its own requests, in any order. Once it has gone, they go nowhere."""
+    """Takes the answers to its requests, in any order. After its connection has ended, it drops them."""
 
     @property
     def client_id(self) -> str:
-        """What the client calls itself."""
+        """The name that the client gave itself."""
 
     @property
     def peer(self) -> str:
-        """Where it is, for people."""
+        """The address of the client, for people."""
 
     @property
     def has_room(self) -> bool:
-        """Whether it reads what it was answered: if not, nothing large should be added."""
+        """Whether the client reads its answers. If not, add no large ones."""
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` once there is room again; never, if the caller goes first."""
+        """Call ``resume`` when the client reads its answers again; never, if its connection ends first."""
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
         """Answer a request."""
 
     def answer_sent(self, correlations: list[int], queue_offsets: list[int], store_timestamp: int) -> None:
-        """Answer many sends at once: each is told where its first record went."""
+        """Answer many sends at once, each with the queue offset of its first record."""
 
     def refuse(self, frame: Frame, error: LiteMQError) -> None:
         """Answer a request with an error."""

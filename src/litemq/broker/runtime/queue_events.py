@@ -1,4 +1,4 @@
-"""Events between the capabilities of a broker: what happened to queues, timers and groups, and who listens."""
+"""Events of queues, timers and groups, from one capability of the broker to the others."""
 
 from __future__ import annotations
 

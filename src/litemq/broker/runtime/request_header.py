@@ -1,4 +1,4 @@
-"""The headers of requests, as messages."""
+"""Parses the headers of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ M = TypeVar("M", bound=Message)
 
 
 def parse(kind: type[M], header: bytes) -> M:
-    """A request's header. Raises ``ProtocolError`` for what is none."""
+    """Return ``header`` as a message of ``kind``, or raise ``ProtocolError``."""
     try:
         return kind.FromString(header)
     except DecodeError as error:

@@ -46,7 +46,7 @@ _READ_AGAIN: Final = 3
 _RETRY_AFTER_MS: Final = 100
 
 
-class _Cancelled(IntEnum):
+class _CancelOutcome(IntEnum):
     """The outcome of a cancel."""
 
     UNKNOWN = 0
@@ -56,10 +56,10 @@ class _Cancelled(IntEnum):
 
 
 _OUTCOMES: Final = {
-    TimerState.UNKNOWN: _Cancelled.UNKNOWN,
-    TimerState.WAITS: _Cancelled.CANCELLED,
-    TimerState.DELIVERED: _Cancelled.DELIVERED,
-    TimerState.CANCELLED: _Cancelled.CANCELLED_BEFORE,
+    TimerState.UNKNOWN: _CancelOutcome.UNKNOWN,
+    TimerState.WAITS: _CancelOutcome.CANCELLED,
+    TimerState.DELIVERED: _CancelOutcome.DELIVERED,
+    TimerState.CANCELLED: _CancelOutcome.CANCELLED_BEFORE,
 }
 
 
@@ -89,7 +89,7 @@ class TimerRequests:
         if not 1 <= len(request.message_ids) <= _MOST_IDS:
             raise InvalidArgumentError(f"{len(request.message_ids)} message ids: name 1 … {_MOST_IDS} at a time")
         names = [TimerName(topic, _checked(message_id)) for message_id in request.message_ids]
-        outcomes: list[_Cancelled] = []
+        outcomes: list[_CancelOutcome] = []
 
         def decide(found: Found, tick: TimerTick) -> None:
             for name in dict.fromkeys(names):

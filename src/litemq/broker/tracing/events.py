@@ -16,7 +16,7 @@ from litemq.format.limits import MAX_KEYS, STORED_LIMITS
 from litemq.format.record_encode import encode_record
 from litemq.types import Durability, Record
 
-__all__ = ["TRACE_TOPIC", "Sampling", "TraceEvent", "decode_events", "encode_events", "in_order"]
+__all__ = ["TRACE_TOPIC", "TraceEvent", "TraceSampler", "decode_events", "encode_events", "in_order"]
 
 TRACE_TOPIC: Final = "LITEMQ_SYS_TRACE"
 
@@ -41,8 +41,8 @@ class TraceEvent(NamedTuple):
 _EMPTY: Final = TraceEvent(-1, "")
 
 
-class Sampling:
-    """Which messages are traced: every event of one, or none."""
+class TraceSampler:
+    """Chooses the messages to trace: all events of a message, or none."""
 
     def __init__(self, mode: TraceMode, one_in: int) -> None:
         self.is_on = mode != "off"

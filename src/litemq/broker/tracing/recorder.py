@@ -13,7 +13,7 @@ from typing import Final
 
 from litemq.broker.runtime.context import BrokerContext
 from litemq.broker.runtime.queue_events import QueueListener
-from litemq.broker.tracing.events import Sampling, TraceEvent, encode_events, in_order
+from litemq.broker.tracing.events import TraceEvent, TraceSampler, encode_events, in_order
 from litemq.errors import LiteMQError
 from litemq.format.dead_letters import DEAD_PREFIX, story_of
 from litemq.format.messages import MessageFields, decode_messages
@@ -47,8 +47,8 @@ class TraceRecorder(QueueListener):
     def __init__(self, context: BrokerContext) -> None:
         self._store = store = context.store
         self._clock = context.clock
-        self._sampling = Sampling(context.limits.trace, context.limits.trace_one_in)
-        self.is_on = self._sampling.is_on
+        self._sampler = TraceSampler(context.limits.trace, context.limits.trace_one_in)
+        self.is_on = self._sampler.is_on
         self._traced_to = dict(store.state.next) if self.is_on else {}
         self._acked_to = dict(store.state.group_offsets) if self.is_on else {}
         self._appended: dict[QueueKey, None] = {}
@@ -70,7 +70,7 @@ class TraceRecorder(QueueListener):
         """``client`` has received ``records`` for ``group``."""
         now = self._clock.wall_ms()
         for fields in decode_messages(bytes(records)):
-            if self._sampling.takes(fields.message_id):
+            if self._sampler.takes(fields.message_id):
                 self._note(_event(now, "received", fields)._replace(group=group, client=client))
 
     def on_begin(self, group: str, key: QueueKey, offset: int) -> None:
@@ -81,7 +81,7 @@ class TraceRecorder(QueueListener):
         """``group`` has settled the offsets ``begin`` … ``end`` − 1: acked, released, failed or rejected."""
         now = self._clock.wall_ms()
         for fields in self._read(key, begin, end):
-            if self._sampling.takes(fields.message_id):
+            if self._sampler.takes(fields.message_id):
                 self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields)))
 
     def on_committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
@@ -135,7 +135,7 @@ class TraceRecorder(QueueListener):
             at = self._traced_to.get(key, 0)
             found = self._read(key, at, end_offset)
             for fields in found:
-                if self._sampling.takes(fields.message_id):
+                if self._sampler.takes(fields.message_id):
                     self._note(_event(fields.store_timestamp, _APPENDED.get(fields.kind, "stored"), fields))
             self._traced_to[key] = at = found[-1].queue_offset + 1 if found else at
             if at < end_offset:

@@ -109,7 +109,8 @@ class TracedCallers:
         self._store = store
         self._callers: dict[Caller, TracedCaller] = {}
 
-    def of(self, caller: Caller) -> TracedCaller:
+    def wrap(self, caller: Caller) -> TracedCaller:
+        """Return the wrapper of ``caller``."""
         traced = self._callers.get(caller)
         if traced is None:
             traced = self._callers[caller] = TracedCaller(caller, self._recorder, self._store)

@@ -16,7 +16,7 @@ DEAD = DeadLetterCause(DeadReason.MAX_RETRY, "ValueError: bad", NOW - 500, 17, "
 
 
 @pytest.mark.parametrize(
-    ("facts", "verdict", "words"),
+    ("evidence", "verdict", "words"),
     [
         (EVIDENCE, Verdict.READY, "offset 10 of queue 3 is the next"),
         (replace(EVIDENCE, is_topic=False), Verdict.NO_TOPIC, "no topic 'orders'"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from litemq.broker.reading import filtered_scan as scanning
-from litemq.broker.reading.filtered_scan import Scan, Scanned, scan, scan_if_hot
+from litemq.broker.reading.filtered_scan import Scan, ScanResult, scan, scan_if_hot
 from litemq.clock import FakeClock
 from litemq.errors import CorruptStoreError, OffsetOutOfRangeError
 from litemq.filters.filter import Filter, parse_filter
@@ -95,14 +95,14 @@ def test_a_scan_ends_when_its_time_is_up(store: Store, hot: bool, monkeypatch: p
     monkeypatch.setattr(scanning, "_RECORDS", 4)
     asked = Scan(KEY, 0, _wanted("n > 1000", is_sql=True), 10, 1 << 20)
     scanned = scan_if_hot(store, asked) if hot else scan(store, asked)
-    assert scanned == Scanned(b"", 4)
+    assert scanned == ScanResult(b"", 4)
 
 
 def test_what_is_not_in_memory_is_left_to_a_thread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Scan(KEY, 0, _wanted("C"), 10, 1 << 20)
     monkeypatch.setattr(store, "is_hot", lambda _offset: False)
     # Entries in memory rule the first one out; the second has two tags, so that its record decides, which is on disk.
-    assert scan_if_hot(store, asked) == Scanned(b"", 1)
+    assert scan_if_hot(store, asked) == ScanResult(b"", 1)
     assert scan_if_hot(store, asked._replace(first=1)) is None
     monkeypatch.setattr(store, "read_entries_if_hot", lambda *_: None)
     assert scan_if_hot(store, asked) is None

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litemq.broker.tracing.events import Sampling, TraceEvent, decode_events, encode_events
+from litemq.broker.tracing.events import TraceEvent, TraceSampler, decode_events, encode_events
 from litemq.format.limits import MAX_KEYS
 from litemq.format.record import Stage
 from litemq.format.record_decode import decode_record
@@ -50,11 +50,11 @@ def test_what_a_later_version_adds_is_left_out() -> None:
 
 
 def test_all_of_a_message_is_traced_or_nothing() -> None:
-    off, some, all_ = Sampling("off", 10), Sampling("sampled", 10), Sampling("all", 10)
+    off, some, all_ = TraceSampler("off", 10), TraceSampler("sampled", 10), TraceSampler("all", 10)
     ids = [f"m-{number}" for number in range(10_000)]
     assert not off.is_on
     assert not any(map(off.takes, ids))
     assert all(map(all_.takes, ids))
     taken = [one for one in ids if some.takes(one)]
     assert 800 < len(taken) < 1_200
-    assert taken == [one for one in ids if Sampling("sampled", 10).takes(one)]
+    assert taken == [one for one in ids if TraceSampler("sampled", 10).takes(one)]

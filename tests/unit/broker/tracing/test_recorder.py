@@ -9,7 +9,7 @@ import pytest
 from litemq.broker.broker import Broker
 from litemq.broker.limits import BrokerLimits
 from litemq.broker.tracing import recorder as trace_module
-from litemq.broker.tracing.events import TRACE_TOPIC, Sampling, TraceEvent, decode_events
+from litemq.broker.tracing.events import TRACE_TOPIC, TraceEvent, TraceSampler, decode_events
 from litemq.clock import FakeClock
 from litemq.proto.wire_pb2 import CommitRequest, GroupAssignment, JoinRequest, Opcode, PullRequest, QueueOffset
 from litemq.storage.state import QueueKey
@@ -123,7 +123,7 @@ def test_of_some_messages_everything_and_of_others_nothing(tmp_path: Path) -> No
         await desk.worker.send(records(50))
         await desk.worker.ack(*await desk.worker.ask_for(50, lease_ms=60_000))
         events = await desk.events()
-        chosen = [f"m-{number}" for number in range(50) if Sampling("sampled", 5).takes(f"m-{number}")]
+        chosen = [f"m-{number}" for number in range(50) if TraceSampler("sampled", 5).takes(f"m-{number}")]
         assert 0 < len(chosen) < 50
         for what in ("stored", "received", "acked"):
             assert [event.message_id for event in events if event.event == what] == chosen
