@@ -47,7 +47,7 @@ def client_settings(url: str | None, file: Path | None, **more: object) -> tuple
 def with_client(url: str | None, file: Path | None, use: Callable[[Any], Coroutine[Any, Any, T]], **more: object) -> T:
     """Run something with a client, on a loop of its own."""
     where, settings = client_settings(url, file, **more)
-    _check_anybody_listens(where)
+    _check_server_listens(where)
     from litemq import AsyncClient
     from litemq.net.event_loop import run
 
@@ -58,7 +58,7 @@ def with_client(url: str | None, file: Path | None, use: Callable[[Any], Corouti
     return run(connected())
 
 
-def _check_anybody_listens(url: str) -> None:
+def _check_server_listens(url: str) -> None:
     """A client would try again for a while, as it should; somebody who types wants to know at once."""
     if not url.startswith("litemq://"):
         return

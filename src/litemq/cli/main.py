@@ -53,8 +53,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"litemq {__version__}")
         raise typer.Exit
 
@@ -80,22 +80,22 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except LiteMQError as error:
-        _say(f"{type(error).__name__} ({error.code}): {error}")
+        _print_error(f"{type(error).__name__} ({error.code}): {error}")
         sys.exit(exit_code(type(error)))
     except BrokenPipeError:
         # The reader went away (`litemq … | head`): nothing is wrong, and nothing more can be said.
-        _forget_output()
+        _discard_output()
         sys.exit(EXIT_FAILED)
     except OSError as error:
-        _forget_output()
-        _say(str(error))
+        _discard_output()
+        _print_error(str(error))
         sys.exit(EXIT_FAILED)
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     typer.secho("error", fg="red", bold=True, err=True, nl=False)
     sys.stderr.write(f" {message}\n")
 
 
-def _forget_output() -> None:
+def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

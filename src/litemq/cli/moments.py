@@ -7,7 +7,7 @@ import re
 
 import typer
 
-from litemq.cli.configuration.kinds import seconds_of
+from litemq.cli.configuration.kinds import parse_duration
 from litemq.errors import ConfigurationError
 
 __all__ = ["moment", "seconds"]
@@ -27,7 +27,7 @@ def seconds(text: str, flag: str) -> float:
     if re.fullmatch(r"\d+(\.\d*)?", text.strip(), re.ASCII):
         return float(text)
     try:
-        return seconds_of(text)
+        return parse_duration(text)
     except ConfigurationError:
         raise typer.BadParameter(
             f"{text!r} is no duration: write seconds, such as 90, or units (ms, s, m, h, d), such as 2h30m", param_hint=flag

@@ -8,7 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     # Python puts a program's folder first, where our modules would be found under wrong names.
     here = str(Path(__file__).parent)
-    sys.path[:] = [place for place in sys.path if place != here]
+    sys.path[:] = [entry for entry in sys.path if entry != here]
     from litemq.cli.main import run
 
     run()

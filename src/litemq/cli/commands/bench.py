@@ -57,7 +57,7 @@ def suite(
         raise typer.BadParameter(f"no suite {name!r}: choose from {', '.join(sorted(SUITES))}", param_hint="NAME")
     if check and scale != 1.0:
         raise typer.BadParameter("the goals are for --scale 1", param_hint="--check")
-    _check_room(Path(tempfile.gettempdir()))
+    _check_disk_space(Path(tempfile.gettempdir()))
     with _ended_by_sigterm(), scratch_folder():
         measurements = _with_progress(name, load_suite(name, scale), runs)
     if output is not OutputFormat.TABLE:
@@ -86,10 +86,10 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_room(place: Path) -> None:
-    used, most = 100 * DISK.used_fraction(place), StoreConfig().disk_refuse_percent - _KEPT_FREE_PERCENT
-    if used >= most:
-        raise DiskFullError(f"the disk of {place} is {used:.0f}% full; measuring needs room: free some, or name another place with TMPDIR")
+def _check_disk_space(folder: Path) -> None:
+    used, limit = 100 * DISK.used_fraction(folder), StoreConfig().disk_refuse_percent - _KEPT_FREE_PERCENT
+    if used >= limit:
+        raise DiskFullError(f"the disk of {folder} is {used:.0f}% full; measuring needs room: free some, or name another place with TMPDIR")
 
 
 def _with_progress(name: str, figures: list[Figure], runs: int) -> list[Measurement]:

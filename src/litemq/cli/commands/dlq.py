@@ -13,7 +13,7 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
-from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
 from litemq.cli.rendering.redrives import follow, show_progress
 
@@ -175,7 +175,7 @@ def groups(
             "of": one.of,
             "reason": ",".join(_word(reason.name) for reason in one.reasons),
             "groups": ",".join(one.group_ids),
-            "last_at": time_of(one.last_at),
+            "last_at": format_time(one.last_at),
             "example": one.message_id,
             "error": one.error or one.detail,
         }
@@ -216,7 +216,7 @@ def redrive(
         started = await mq.dead_letters(name).redrive(**selection, messages_per_s=rate, ttl=ttl, dry_run=not yes)
         show_progress(await follow(started, output), "sent on", "would send on", output, dry_run=not yes)
         if not yes:
-            _say_yes(output, "")
+            _print_confirmation_hint(output, "")
 
     with_client(url, config, use)
 
@@ -243,12 +243,12 @@ def purge(
         started = await mq.dead_letters(name).purge(**selection, dry_run=not yes)
         show_progress(await follow(started, output), "dropped", "would drop", output, dry_run=not yes)
         if not yes:
-            _say_yes(output, "; it cannot be undone")
+            _print_confirmation_hint(output, "; it cannot be undone")
 
     with_client(url, config, use)
 
 
-def _say_yes(output: OutputFormat, more: str) -> None:
+def _print_confirmation_hint(output: OutputFormat, more: str) -> None:
     if output is OutputFormat.TABLE:
         sys.stdout.write(f"Nothing was changed. Say --yes to do it{more}.\n")
     raise typer.Exit(EXIT_FAILED)
@@ -275,4 +275,4 @@ def _word(name: str) -> str:
 
 
 def _time(died_at: dt.datetime) -> str:
-    return time_of(round(died_at.timestamp() * 1000))
+    return format_time(round(died_at.timestamp() * 1000))

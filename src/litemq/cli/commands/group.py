@@ -76,8 +76,8 @@ def describe(name: Group, url: Url = None, config: ClientFile = None, output: Fo
     ]
     resets = [{"reset": one.reset_id, "at": _moment(one.at), "queues": one.queues, "undoes": one.undoes or "-"} for one in fact.resets]
     if output is not OutputFormat.TABLE:
-        told = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
-        write_value(told | {"queues": queues, "members": members, "resets": resets}, output)
+        facts = {"group": name, "state": _state(fact.paused), "lag": fact.lag, "waiting tries": fact.waiting_tries}
+        write_value(facts | {"queues": queues, "members": members, "resets": resets}, output)
         return
     sys.stdout.write(f"group {name}: {_state(fact.paused)}, lag {fact.lag}, {fact.waiting_tries} tries wait\n\n")
     columns = ["topic", "broker", "queue", "committed", "end", "lag", "in flight", "oldest", "member"]
@@ -198,8 +198,8 @@ def _show(plan: ResetPlan, output: OutputFormat, *, done: bool, undoing: bool) -
         elif plan.members or plan.in_flight:
             sys.stdout.write(f"{plan.members} consumers are connected, {plan.in_flight} messages are leased: stop them, or say --force.\n")
     else:
-        told = {"group": plan.group, "topic": plan.topic, "reset": plan.reset_id, "done": done, "messages": plan.messages}
-        write_value(told | {"members": plan.members, "in flight": plan.in_flight, "queues": rows}, output)
+        facts = {"group": plan.group, "topic": plan.topic, "reset": plan.reset_id, "done": done, "messages": plan.messages}
+        write_value(facts | {"members": plan.members, "in flight": plan.in_flight, "queues": rows}, output)
     if not done:
         if output is OutputFormat.TABLE:
             sys.stdout.write(_NOT_DONE)

@@ -13,7 +13,7 @@ from litemq.cli.moments import moment
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import named_values
 from litemq.cli.rendering.exit_codes import EXIT_FAILED
-from litemq.cli.rendering.jobs import job_row, run_row, show_job, stand
+from litemq.cli.rendering.jobs import job_row, run_row, show_job, time_or_dash
 from litemq.cli.rendering.output import Format, OutputFormat, write_rows, write_value
 from litemq.client.engine.job_options import CatchUpRule, OverlapRule
 from litemq.types import check_name
@@ -148,7 +148,7 @@ def resume(job_id: JobId, url: Url = None, config: ClientFile = None) -> None:
         await mq.jobs.resume(job_id)
         return await mq.jobs.get(job_id)
 
-    sys.stdout.write(f"{job_id} goes on, next at {stand(with_client(url, config, use).next_run)}\n")
+    sys.stdout.write(f"{job_id} goes on, next at {time_or_dash(with_client(url, config, use).next_run)}\n")
 
 
 @app.command("trigger")
@@ -195,16 +195,16 @@ def delete(job_id: JobId, yes: Yes = False, url: Url = None, config: ClientFile 
     """Delete a job; its messages stay. Without --yes it only shows it, and exits with 1."""
 
     async def use(mq: AsyncClient) -> Job:
-        there = await mq.jobs.get(job_id)
+        found = await mq.jobs.get(job_id)
         if yes:
             await mq.jobs.delete(job_id)
-        return there
+        return found
 
-    there = with_client(url, config, use)
+    found = with_client(url, config, use)
     if yes:
         sys.stdout.write(f"deleted {job_id}\n")
         return
-    show_job(there, OutputFormat.TABLE)
+    show_job(found, OutputFormat.TABLE)
     sys.stdout.write(_NOT_DONE)
     raise typer.Exit(EXIT_FAILED)
 
@@ -255,8 +255,8 @@ def import_(
         parts = f"{result.created} {would}created, {result.changed} {would}changed, {result.unchanged} unchanged"
         sys.stdout.write(f"{parts}, {len(result.refused)} refused\n")
     else:
-        told = result._asdict() | {"refused": [refused._asdict() for refused in result.refused], "dry_run": dry_run}
-        write_value(told, output)
+        summary = result._asdict() | {"refused": [refused._asdict() for refused in result.refused], "dry_run": dry_run}
+        write_value(summary, output)
     if result.refused:
         raise typer.Exit(EXIT_FAILED)
 

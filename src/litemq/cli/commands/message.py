@@ -101,12 +101,12 @@ def send(
     is_delayed = delay is not None or due is not None or delay_level is not None
     receipt = with_client(url, config, use)
     if output is OutputFormat.TABLE:
-        place = f"{receipt.broker}, queue {receipt.queue_id}, offset {receipt.queue_offset}"
+        destination = f"{receipt.broker}, queue {receipt.queue_id}, offset {receipt.queue_offset}"
         if receipt.queue_offset < 0 and is_delayed and receipt.store_timestamp:
-            place = f"{receipt.broker}, to be delivered to queue {receipt.queue_id} when it is due"
+            destination = f"{receipt.broker}, to be delivered to queue {receipt.queue_id} when it is due"
         elif receipt.queue_offset < 0:
-            place = "nobody waited for an acknowledgement, so its place is not known"
-        sys.stdout.write(f"sent {receipt.message_id} to {topic}: {place}\n")
+            destination = "nobody waited for an acknowledgement, so its place is not known"
+        sys.stdout.write(f"sent {receipt.message_id} to {topic}: {destination}\n")
     else:
         write_value(receipt_as_value(receipt), output)
 
@@ -164,14 +164,14 @@ def tail(
     with_client(url, config, lambda mq: _until_interrupted(use(mq)))
 
 
-async def _last(mq: AsyncClient, topic: str, most: int, show: Callable[[Message], None]) -> Mapping[tuple[str, int], int]:
+async def _last(mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]) -> Mapping[tuple[str, int], int]:
     """Show the last messages of all queues together, and tell where the queues go on."""
     queues = (await mq.admin.describe_topic(topic)).queues
     ends = {(queue.broker, queue.queue_id): queue.next for queue in queues}
-    if most:
-        starts = {(queue.broker, queue.queue_id): max(queue.least, queue.next - most) for queue in queues}
+    if count:
+        starts = {(queue.broker, queue.queue_id): max(queue.least, queue.next - count) for queue in queues}
         found = [one async for one in mq.reader(topic, start=starts, follow=False) if one.queue_offset < ends[one.broker, one.queue_id]]
-        for one in sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[-most:]:
+        for one in sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[-count:]:
             show(one)
     return ends
 
@@ -235,18 +235,18 @@ def _write_body(found: list[Message]) -> None:
         sys.stdout.buffer.write(one.body)
 
 
-async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, most: int) -> list[Message]:
+async def _from_time(mq: AsyncClient, topic: str, since: dt.datetime, limit: int) -> list[Message]:
     """The first messages from a time on, of all queues together."""
-    wanted = dict.fromkeys(await mq.admin.offset_at_time(topic, since), most)
+    remaining = dict.fromkeys(await mq.admin.offset_at_time(topic, since), limit)
     found = []
     async for one in mq.reader(topic, start=since, follow=False):
         queue = one.broker, one.queue_id
-        wanted[queue] = wanted.get(queue, most) - 1
-        if wanted[queue] >= 0:
+        remaining[queue] = remaining.get(queue, limit) - 1
+        if remaining[queue] >= 0:
             found.append(one)
-        if max(wanted.values()) <= 0:
+        if max(remaining.values()) <= 0:
             break
-    return sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[:most]
+    return sorted(found, key=lambda one: (one.store_timestamp, one.queue_offset))[:limit]
 
 
 @app.command("why")

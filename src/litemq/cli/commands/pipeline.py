@@ -65,8 +65,8 @@ def archive(
     stop = _StopSignals()
     with hold_run_lock(config), stop, session_for(config, "litemq archive") as spark:
         stop.listen()  # a session listens to Ctrl-C itself, and cancels what is being written
-        if not stop.asked():
-            Archive(spark, config, say=_say).run(once=once, stopping=stop.asked)
+        if not stop.requested():
+            Archive(spark, config, say=_print_line).run(once=once, stopping=stop.requested)
 
 
 @run.command("compact")
@@ -83,7 +83,7 @@ def compact(*, log_level: LogLevel = Level.INFO, chosen: dict[str, Chosen]) -> N
     table = open_table(config.table)
     with session_for(config, "litemq compact") as spark:
         done = compact_table(spark, table, config)
-    _say(f"joined {done.files_before} files into {done.files_after}, {done.bytes_after / 1e6:,.0f} MB")
+    _print_line(f"joined {done.files_before} files into {done.files_after}, {done.bytes_after / 1e6:,.0f} MB")
 
 
 @run.command("vacuum")
@@ -99,8 +99,8 @@ def vacuum(
 
     gone = open_table(config.table).vacuum(config.vacuum_keep_ms / 1000, dry_run=dry_run)
     for path in gone:
-        _say(plain(path, 500))
-    _say(f"{'would delete' if dry_run else 'deleted'} {len(gone)} files")
+        _print_line(plain(path, 500))
+    _print_line(f"{'would delete' if dry_run else 'deleted'} {len(gone)} files")
 
 
 @app.command("status")
@@ -125,7 +125,7 @@ def _check_spark() -> None:
         raise UnsupportedFeatureError("Spark needs Java 17, and there is none: install it, or set JAVA_HOME to where it is")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -134,11 +134,11 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
     """The first signal asks for an end; the next one is as if nobody listened."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self._requested = False
         self._before: dict[signal.Signals, Any] = {}
 
-    def asked(self) -> bool:
-        return self._asked
+    def requested(self) -> bool:
+        return self._requested
 
     def __enter__(self) -> Self:
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -147,15 +147,15 @@ class _StopSignals(contextlib.AbstractContextManager["_StopSignals"]):
 
     def listen(self) -> None:
         """From now on, whoever else does; unless the first signal has come."""
-        if not self._asked:
+        if not self._requested:
             for number in self._before:
-                signal.signal(number, self._ask)
+                signal.signal(number, self._request_stop)
 
     def __exit__(self, *_: object) -> None:
         self._restore()
 
-    def _ask(self, _number: int, _frame: object) -> None:
-        self._asked = True
+    def _request_stop(self, _number: int, _frame: object) -> None:
+        self._requested = True
         sys.stderr.write("stopping after this batch; once more ends it at once\n")
         self._restore()
 

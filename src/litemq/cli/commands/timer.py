@@ -11,7 +11,7 @@ from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.moments import moment, seconds
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
-from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["app"]
 
 app = new_noun("timer")
 
-_MOST_COUNTED = 10_000
+_MAX_COUNTED = 10_000
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
@@ -107,7 +107,7 @@ def cancel(
     word = "outcome" if yes else "state"
     write_rows([{"message_id": each, word: outcome} for each, outcome in outcomes.items()], ["message_id", word], output, none="")
     if not yes:
-        _say_yes(output, "those that are scheduled are cancelled, which cannot be undone")
+        _print_confirmation_hint(output, "those that are scheduled are cancelled, which cannot be undone")
     if set(outcomes.values()) - {"cancelled", "cancelled-before"}:
         raise typer.Exit(EXIT_FAILED)
 
@@ -130,7 +130,7 @@ def cancel_batch(
         count = 0
         async for _ in mq.timers.list(topic, batch_id=batch_id):
             count += 1
-            if count == _MOST_COUNTED:
+            if count == _MAX_COUNTED:
                 break
         return count
 
@@ -141,12 +141,12 @@ def cancel_batch(
         else:
             write_value({"topic": topic, "batch_id": batch_id, "cancelled": True}, output)
         return
-    more = " or more" if count == _MOST_COUNTED else ""
+    more = " or more" if count == _MAX_COUNTED else ""
     if output is OutputFormat.TABLE:
         sys.stdout.write(f"{count}{more} messages of batch {plain(batch_id)} wait in {topic}.\n")
     else:
         write_value({"topic": topic, "batch_id": batch_id, "waiting": count, "cancelled": False}, output)
-    _say_yes(output, "they are cancelled, which cannot be undone")
+    _print_confirmation_hint(output, "they are cancelled, which cannot be undone")
 
 
 @app.command("reschedule")
@@ -184,7 +184,7 @@ def reschedule(
     else:
         sys.stdout.write(f"{message.message_id} is {message.state.value}, and due at {_time(message.due_at)}\n")
     if not yes:
-        _say_yes(output, f"it is due {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
+        _print_confirmation_hint(output, f"it is due {f'in {wait:g} s' if due is None else f'at {_time(due)}'}")
 
 
 async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessage:
@@ -195,7 +195,7 @@ async def _known(mq: AsyncClient, topic: str, message_id: str) -> ScheduledMessa
     return found
 
 
-def _say_yes(output: OutputFormat, what: str) -> None:
+def _print_confirmation_hint(output: OutputFormat, what: str) -> None:
     if output is OutputFormat.TABLE:
         sys.stdout.write(f"Nothing was changed. Say --yes, and {what}.\n")
     raise typer.Exit(EXIT_FAILED)
@@ -219,4 +219,4 @@ def _row(message: ScheduledMessage) -> dict[str, object]:
 
 
 def _time(moment: dt.datetime) -> str:
-    return time_of(round(moment.timestamp() * 1000))
+    return format_time(round(moment.timestamp() * 1000))

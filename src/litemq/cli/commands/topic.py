@@ -232,23 +232,23 @@ def _show(fact: TopicFact, output: OutputFormat) -> None:
 def _settings(fact: TopicFact) -> str:
     """Those that are not as they are by themselves."""
     chosen = fact.settings
-    said = []
+    parts = []
     if chosen.priorities != "none":
-        said.append(f"{chosen.priorities} priorities")
+        parts.append(f"{chosen.priorities} priorities")
     if chosen.ttl_ms:
-        said.append(f"ttl {chosen.ttl_ms / 1000:g} s")
+        parts.append(f"ttl {chosen.ttl_ms / 1000:g} s")
     if chosen.max_backlog:
-        said.append(f"at most {chosen.max_backlog} waiting")
+        parts.append(f"at most {chosen.max_backlog} waiting")
     if chosen.when_full != "reject":
-        said.append("more goes to the dead letters")
+        parts.append("more goes to the dead letters")
     if chosen.archived != "no":
-        said.append(f"archived: {chosen.archived}")
+        parts.append(f"archived: {chosen.archived}")
     if chosen.archive_wait_ms:
-        said.append(f"waits {chosen.archive_wait_ms / 1000:g} s for its archive")
+        parts.append(f"waits {chosen.archive_wait_ms / 1000:g} s for its archive")
     if chosen.check_after_ms:
-        said.append(f"transactions are asked for after {chosen.check_after_ms / 1000:g} s")
+        parts.append(f"transactions are asked for after {chosen.check_after_ms / 1000:g} s")
     if chosen.check_every_ms:
-        said.append(f"asked for again every {chosen.check_every_ms / 1000:g} s")
+        parts.append(f"asked for again every {chosen.check_every_ms / 1000:g} s")
     if chosen.max_checks:
-        said.append(f"asked for {chosen.max_checks} times")
-    return "".join(f", {each}" for each in said)
+        parts.append(f"asked for {chosen.max_checks} times")
+    return "".join(f", {each}" for each in parts)

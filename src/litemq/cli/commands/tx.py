@@ -11,7 +11,7 @@ import typer
 from litemq.cli.connecting import ClientFile, Url, with_client
 from litemq.cli.nouns import new_noun
 from litemq.cli.rendering.exit_codes import EXIT_FAILED, EXIT_NOT_FOUND
-from litemq.cli.rendering.messages import as_value, time_of
+from litemq.cli.rendering.messages import as_value, format_time
 from litemq.cli.rendering.output import Format, OutputFormat, plain, write_rows, write_value
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def show(transaction_id: Id, url: Url = None, config: ClientFile = None, output:
     fact, messages = with_client(url, config, use)
     _check_known(fact)
     if output is not OutputFormat.TABLE:
-        write_value({**_row(fact), "story": _story(fact), "contents": [as_value(message) for message in messages]}, output)
+        write_value({**_row(fact), "story": _check_history(fact), "contents": [as_value(message) for message in messages]}, output)
         return
     for word, value in _row(fact).items():
         if value not in ("", None):
             sys.stdout.write(f"{word:<14} {plain(str(value), 1000)}\n")
-    for round_ in _story(fact):
+    for round_ in _check_history(fact):
         sys.stdout.write(f"{'checked':<14} {round_['at']}: {round_['said']}\n")
     for message in messages:
         sys.stdout.write(f"{'message':<14} {message.message_id} for {message.topic}: {plain(message.body, 200)}\n")
@@ -135,20 +135,23 @@ def _row(fact: TransactionFact) -> dict[str, object]:
         "broker": fact.broker,
         "group": fact.group_id,
         "state": _word(fact.state),
-        "begun_at": time_of(fact.stored_at) if fact.stored_at else "",
+        "begun_at": format_time(fact.stored_at) if fact.stored_at else "",
         "topics": ",".join(fact.topics),
         "messages": fact.messages if is_open else None,
         "bytes": fact.size if is_open else None,
         "checks": fact.checks if is_open else None,
-        "next_check_at": time_of(fact.next_check_at) if fact.next_check_at else "",
+        "next_check_at": format_time(fact.next_check_at) if fact.next_check_at else "",
         "kind": "sink" if fact.is_sink else "producer",
     }
 
 
-def _story(fact: TransactionFact) -> list[dict[str, str]]:
-    said = {True: "which said that it does not know", False: "which has not answered"}
+def _check_history(fact: TransactionFact) -> list[dict[str, str]]:
+    outcomes = {True: "which said that it does not know", False: "which has not answered"}
     return [
-        {"at": time_of(each.at), "said": f"asked {each.asked}, {said[each.unknown]}" if each.asked else "nobody of the group was there"}
+        {
+            "at": format_time(each.at),
+            "said": f"asked {each.asked}, {outcomes[each.unknown]}" if each.asked else "nobody of the group was there",
+        }
         for each in fact.story
     ]
 

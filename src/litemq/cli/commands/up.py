@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from litemq.cli.configuration.kinds import seconds_of
+from litemq.cli.configuration.kinds import parse_duration
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.processes.supervision import Child, supervise
@@ -66,7 +66,7 @@ def up(
     """
     if port == nameserver_port:
         raise typer.BadParameter(f"{port} is the NameServer's port, too: each needs one of its own", param_hint="--port")
-    shutdown_s = seconds_of(shutdown_timeout)
+    shutdown_s = parse_duration(shutdown_timeout)
     common = {"host": host, "insecure": insecure or None}
     nameserver = {**common, "port": nameserver_port, "data_path": str(data / "nameserver")}
     broker = {
@@ -113,11 +113,11 @@ def _lock(data: Path) -> DirectoryLock:
 
 
 def _announce(data: Path, children: list[Child]) -> None:
-    places = [f"{child.name} {child.address[0]}:{child.address[1]}" for child in children if child.address]
+    addresses = [f"{child.name} {child.address[0]}:{child.address[1]}" for child in children if child.address]
     nameserver = children[0].address or _DEFAULT_NAMESERVER
     variable = "" if nameserver == _DEFAULT_NAMESERVER else f"  export LITEMQ_URL=litemq://{_reachable(nameserver[0])}:{nameserver[1]}\n"
     sys.stdout.write(
-        f"LiteMQ is ready: {', '.join(places)}, data in {data}\n\n"
+        f"LiteMQ is ready: {', '.join(addresses)}, data in {data}\n\n"
         f"Now type, in another terminal:\n{variable}"
         "  litemq message send orders '{\"id\": 1}'\n"
         "  litemq message tail orders\n\n"

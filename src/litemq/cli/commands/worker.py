@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from litemq.cli.configuration.kinds import seconds_of
+from litemq.cli.configuration.kinds import parse_duration
 from litemq.cli.nouns import new_noun
 from litemq.cli.options import LogLevel
 from litemq.cli.processes.worker_pool import WorkerPool, WorkerSettings
@@ -75,7 +75,7 @@ def _announce(target: str, processes: int, handlers: list[str]) -> None:
 
 
 def _seconds(duration: str, flag: str) -> float:
-    seconds = seconds_of(duration)
+    seconds = parse_duration(duration)
     if seconds <= 0:
         raise InvalidArgumentError(f"{flag} {duration}: choose more than nothing, such as 30s")
     return seconds

@@ -9,7 +9,7 @@ from typing import Final
 
 from litemq.errors import ConfigurationError
 
-__all__ = ["DURATION", "INTEGER", "NAMED_TEXTS", "SIZE", "SWITCH", "TEXT", "TEXTS", "Kind", "choice", "seconds_of"]
+__all__ = ["DURATION", "INTEGER", "NAMED_TEXTS", "SIZE", "SWITCH", "TEXT", "TEXTS", "Kind", "choice", "parse_duration"]
 
 _DURATION_UNITS: Final[dict[str, int]] = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -178,6 +178,6 @@ TEXTS: Final = Kind("texts", "TEXT,…")
 NAMED_TEXTS: Final = Kind("named texts", "NAME=TEXT;…")
 
 
-def seconds_of(duration: str) -> float:
+def parse_duration(duration: str) -> float:
     """How many seconds "30s" or "2h30m" are."""
     return _duration(duration, DURATION) / 1000

@@ -1,7 +1,7 @@
 """A server as a child of ``litemq up``: ``python -m litemq.cli.processes.child PROGRAM LEVEL FD FLAGS``.
 
 The same as ``litemq PROGRAM`` with those flags, a JSON object by field, but without what a command line costs to parse: half of the time in
-which a broker starts. It loads everything, waits for the parent's word, and begins. An error is told to the parent, which tells the user.
+which a broker starts. It loads everything, waits for the parent's word, and begins. It reports an error to the parent, which prints it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def main() -> None:
 
         table = TABLES[program]
         importlib.import_module(f"litemq.server.{program}")
-        lifeline.wait_for_word()
+        lifeline.wait_for_start()
         file = os.environ.get(table.file_variable)
         chosen = resolve(table, flags=json.loads(flags), environment=os.environ, file=Path(file) if file else None)
         serve = servers.serve_broker if program == "broker" else servers.serve_nameserver
         serve(chosen, Level(level), lifeline)
     except LiteMQError as error:
-        lifeline.say(error=type(error).__name__, message=str(error))
+        lifeline.report(error=type(error).__name__, message=str(error))
         sys.exit(exit_code(type(error)))
 
 

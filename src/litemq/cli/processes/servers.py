@@ -17,7 +17,7 @@ __all__ = ["serve_broker", "serve_nameserver"]
 def serve_broker(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
     """A broker, until it is told to stop."""
     config: BrokerConfig = build(BROKER, chosen)
-    from litemq.server.broker import run_broker  # late: a setting that is wrong is told at once
+    from litemq.server.broker import run_broker  # late: a wrong setting is reported at once
 
     serve(
         config.broker_name,

@@ -1,4 +1,4 @@
-"""How a server runs in the foreground: ready, then until it is told to stop.
+"""A server in the foreground: it runs until a signal stops it.
 
 The first SIGTERM or Ctrl-C, or a terminal that is closed (SIGHUP), stops it in good order, the second at once. A server that ``litemq up`` started has a line to it, a socket: it
 says there when it is ready, and stops when the other end is gone, however that came about.
@@ -39,17 +39,18 @@ class Lifeline:
     def __init__(self, fd: int | None = None) -> None:
         self._socket = None if fd is None else socket.socket(fileno=fd)
 
-    def wait_for_word(self) -> None:
-        """Return when the parent says that it is time."""
+    def wait_for_start(self) -> None:
+        """Return when the parent allows the start; exit if the parent has gone."""
         if self._socket is not None and not self._socket.recv(1):
             sys.exit(0)  # it has gone
 
-    def say(self, **facts: object) -> None:
+    def report(self, **facts: object) -> None:
+        """Send ``facts`` to the parent as a line of JSON."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendall(json.dumps(facts).encode() + b"\n")
 
-    async def wait_gone(self) -> None:
+    async def wait_parent_gone(self) -> None:
         """Return when the parent lets go, or has ended; never, if there is none."""
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
@@ -68,12 +69,12 @@ def serve(
     shutdown_timeout_ms: int,
     lifeline: Lifeline | None = None,
 ) -> None:
-    """Run a server until it is told to stop, or fails."""
+    """Run a server until it is stopped, or fails."""
     log_to_stderr(level, program)
     try:
         run(_until_stopped(program, start, lifeline or Lifeline(), shutdown_timeout_ms / 1000))
     except BaseExceptionGroup as group:
-        raise _first_of_ours(group) from group
+        raise _first_litemq_error(group) from group
 
 
 async def _until_stopped(
@@ -83,14 +84,14 @@ async def _until_stopped(
 
     def ready(host: str, port: int) -> None:
         _LOG.info("listening on %s:%d", host, port)
-        lifeline.say(host=host, port=port)
+        lifeline.report(host=host, port=port)
 
     def stop_for(reason: str) -> None:
         if stop.is_set():
             if reason == "SIGHUP":
                 return  # of one closed terminal it comes twice: from the shell and from the kernel
             _LOG.warning("%s again: ending at once", reason)
-            _end_at_once()
+            _exit_now()
         _LOG.info("%s: stopping; once more ends it at once", reason)
         stop.set()
 
@@ -99,7 +100,7 @@ async def _until_stopped(
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop_for, number.name)
     serving = asyncio.create_task(start(ready, stop))
-    watching = asyncio.create_task(lifeline.wait_gone())
+    watching = asyncio.create_task(lifeline.wait_parent_gone())
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((serving, watching, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -109,15 +110,15 @@ async def _until_stopped(
         _, late = await asyncio.wait((serving,), timeout=shutdown_s + _GRACE_S)
         if late:
             _LOG.error("%s did not stop within %g s: ending at once", program, shutdown_s)
-            _end_at_once()
+            _exit_now()
         await serving
     finally:
         for task in (watching, stopping):
             task.cancel()
 
 
-def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong, where a task among several failed."""
+def _first_litemq_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of LiteMQ in a group of exceptions, or else the first exception."""
     ours = group.subgroup(LiteMQError)
     found: BaseException = ours or group
     while isinstance(found, BaseExceptionGroup):
@@ -125,7 +126,7 @@ def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-def _end_at_once() -> None:
-    """What is on disk is whole: the next start recovers."""
+def _exit_now() -> None:
+    """Exit without a shutdown: the next start recovers."""
     sys.stderr.flush()
     os._exit(EXIT_INTERRUPTED)

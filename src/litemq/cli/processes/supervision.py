@@ -25,7 +25,7 @@ from litemq.cli.rendering.exit_codes import EXIT_INTERRUPTED
 from litemq.cli.rendering.logs import Level
 from litemq.errors import LiteMQError
 
-__all__ = ["REPEATED", "Child", "read_signals", "supervise", "taken_signals"]
+__all__ = ["REPEATED", "Child", "caught_signals", "read_signals", "supervise"]
 
 
 # Of one closed terminal it comes twice, from the shell and from the kernel: that does not mean "at once".
@@ -35,9 +35,8 @@ _AFTER_A_KILL: Final = ": it was killed. What was acknowledged as being on disk 
 
 
 @contextmanager
-def _held_back() -> Iterator[None]:
-    """Whoever is started here gets no signal that would stop it until it wants some: Ctrl-C reaches the whole process group, and may come while it
-    still loads what it needs to ignore that."""
+def _signals_blocked() -> Iterator[None]:
+    """Block the stopping signals for a child that starts here. Ctrl-C reaches the whole process group, and may come before the child ignores it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING_SIGNALS)
     try:
         yield
@@ -52,11 +51,11 @@ class Child:
         self.name = name
         self.address: tuple[str, int] | None = None
         self.error: LiteMQError | None = None
-        self._heard = b""
+        self._received = b""
         self.line, other = socket.socketpair()
         # -P: what lies in the directory that somebody works in is not imported by accident.
         command = [sys.executable, "-P", "-m", "litemq.cli.processes.child", program, level, str(other.fileno()), json.dumps(flags)]
-        with other, _held_back():
+        with other, _signals_blocked():
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),))  # noqa: S603 (ourselves)
 
     def begin(self) -> None:
@@ -69,13 +68,13 @@ class Child:
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
-    def hear(self) -> bool:
-        """Read what the child says; ``False`` when it has ended."""
+    def receive(self) -> bool:
+        """Read the child's reports. Return ``False`` when it has ended."""
         try:
             data = self.line.recv(4096)
         except ConnectionError:
             data = b""
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             facts = json.loads(line)
             if "error" in facts:
@@ -84,8 +83,8 @@ class Child:
                 self.address = (facts["host"], facts["port"])
         return bool(data)
 
-    def ended(self) -> LiteMQError:
-        """Wait for the end, and say why it came."""
+    def exit_error(self) -> LiteMQError:
+        """Wait for the child to end, and return why it did."""
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         killed = code == -signal.SIGKILL
@@ -103,7 +102,7 @@ def supervise(start: Sequence[Callable[[], Child]], *, ready: Callable[[list[Chi
     If a child ends by itself the others are stopped, and its error is raised.
     """
     children: list[Child] = []
-    with taken_signals() as signalled, selectors.DefaultSelector() as selector:
+    with caught_signals() as signalled, selectors.DefaultSelector() as selector:
         selector.register(signalled, selectors.EVENT_READ)
         try:
             for one in start:
@@ -131,9 +130,9 @@ def _watch(selector: selectors.BaseSelector, children: list[Child], ready: Calla
                 sys.stderr.write("stopping; once more ends it at once\n")
                 sys.stderr.flush()
                 return None
-            if not key.data.hear():
+            if not key.data.receive():
                 selector.unregister(key.data.line)
-                return key.data.ended()
+                return key.data.exit_error()
         if begun <= len(children) and children[begun - 1].address:
             if begun < len(children):
                 children[begun].begin()
@@ -155,7 +154,7 @@ def _stop(selector: selectors.BaseSelector, children: list[Child], shutdown_s: f
                 if not isinstance(key.data, Child):
                     if read_signals(key.fileobj) - REPEATED:
                         _abort(children)
-                elif not key.data.hear():
+                elif not key.data.receive():
                     selector.unregister(key.data.line)
 
 
@@ -168,8 +167,8 @@ def _abort(children: list[Child]) -> None:
 
 
 @contextmanager
-def taken_signals() -> Iterator[socket.socket]:
-    """A socket that can be read when a signal has come."""
+def caught_signals() -> Iterator[socket.socket]:
+    """Catch the stopping signals, and return a socket that can be read when one has come."""
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     before = {number: signal.getsignal(number) for number in STOPPING_SIGNALS}

@@ -20,25 +20,25 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from litemq import errors
-from litemq.cli.processes.supervision import REPEATED, read_signals, taken_signals
+from litemq.cli.processes.supervision import REPEATED, caught_signals, read_signals
 from litemq.errors import LiteMQError
 
-__all__ = ["EXIT_WORN", "WorkerPool", "WorkerSettings"]
+__all__ = ["EXIT_RECYCLE", "WorkerPool", "WorkerSettings"]
 
 _LOG = logging.getLogger(__name__)
-# How a process ends that wants to be replaced: between the two of them, and never seen outside.
-EXIT_WORN: Final = 75
+# The exit code of a process that asks to be replaced. The pool handles it; users never see it.
+EXIT_RECYCLE: Final = 75
 # Beyond the time that a process gives its handlers.
 _GRACE_S: Final = 10.0
-_FIRST_PAUSE_S: Final = 0.5
-_LONGEST_PAUSE_S: Final = 30.0
-# One that ran for so long is no longer thought to fail at every start.
-_STEADY_S: Final = 60.0
+_INITIAL_PAUSE_S: Final = 0.5
+_MAX_PAUSE_S: Final = 30.0
+# A process that ran for this long does not count as failing at every start.
+_STABLE_AFTER_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a process is told."""
+    """The settings of one worker process."""
 
     module: str
     name: str
@@ -50,13 +50,13 @@ class WorkerSettings:
 
 
 class _Process:
-    """One process, and what it has said."""
+    """One worker process, and its reports."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.handlers: list[str] | None = None  # once it is ready
         self.error: LiteMQError | None = None
         self.began = time.monotonic()
-        self._heard = b""
+        self._received = b""
         self.line, other = socket.socketpair()
         command = [sys.executable, "-P", "-m", "litemq.cli.processes.worker_process", str(other.fileno()), json.dumps(asdict(settings))]
         with other:
@@ -65,13 +65,13 @@ class _Process:
                 command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),), start_new_session=True
             )
 
-    def hear(self) -> bool:
-        """Read what it says; ``False`` when it has ended."""
+    def receive(self) -> bool:
+        """Read its reports. Return ``False`` when it has ended."""
         try:
             data = self.line.recv(65536)
         except ConnectionError:
             data = b""
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             facts = json.loads(line)
             if "error" in facts:
@@ -81,7 +81,7 @@ class _Process:
                 self.handlers = facts["handlers"]
         return bool(data)
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             self.process.send_signal(number)
 
@@ -100,19 +100,19 @@ class WorkerPool:
         self._ready = ready
         self._processes: list[_Process] = []
         self._due: list[float] = []  # when replacements are started
-        self._pause = _FIRST_PAUSE_S
+        self._pause = _INITIAL_PAUSE_S
         self._is_announced = False
-        self._told = 0  # how often to stop
+        self._stop_requests = 0
         self._deadline = float("inf")
 
     def run(self) -> None:
         """Start them, and see to them. Raises why the first ones could not start."""
-        with taken_signals() as signalled, selectors.DefaultSelector() as selector:
+        with caught_signals() as signalled, selectors.DefaultSelector() as selector:
             selector.register(signalled, selectors.EVENT_READ)
             try:
                 for _ in range(self._count):
                     self._start(selector)
-                while self._processes or (self._due and not self._told):
+                while self._processes or (self._due and not self._stop_requests):
                     self._turn(selector)
             finally:
                 for each in self._processes:
@@ -128,7 +128,7 @@ class WorkerPool:
         for key, _ in selector.select(max(0.0, min([*self._due, self._deadline, now + 3600]) - now)):
             if not isinstance(key.data, _Process):
                 self._signalled(read_signals(key.fileobj))
-            elif not key.data.hear():
+            elif not key.data.receive():
                 selector.unregister(key.data.line)
                 self._ended(key.data)
         now = time.monotonic()
@@ -136,8 +136,8 @@ class WorkerPool:
             _LOG.error("handlers did not stop within %g s: ending them", self._settings.shutdown_s)
             self._deadline = float("inf")
             for each in self._processes:
-                each.tell(signal.SIGKILL)
-        if not self._told:
+                each.send_signal(signal.SIGKILL)
+        if not self._stop_requests:
             for _ in [due for due in self._due if due <= now]:
                 self._start(selector)
             self._due = [due for due in self._due if due > now]
@@ -146,32 +146,34 @@ class WorkerPool:
             self._ready(f"{self._settings.module}:{self._settings.name}", self._count, self._processes[0].handlers or [])
 
     def _signalled(self, numbers: set[int]) -> None:
-        if self._told and not numbers - REPEATED:
+        if self._stop_requests and not numbers - REPEATED:
             return
-        self._told += 1
-        if self._told == 1:
+        self._stop_requests += 1
+        if self._stop_requests == 1:
             self._deadline = time.monotonic() + self._settings.shutdown_s + _GRACE_S
         for each in self._processes:
-            each.tell(signal.SIGTERM if self._told <= 2 else signal.SIGKILL)
+            each.send_signal(signal.SIGTERM if self._stop_requests <= 2 else signal.SIGKILL)
 
     def _ended(self, one: _Process) -> None:
         self._processes.remove(one)
         code = one.process.wait()
         one.line.close()
-        if self._told:
+        if self._stop_requests:
             return
         if not self._is_announced:
-            raise one.error or LiteMQError(f"the worker's process could not start: it ended with {_how(code)}")
-        if time.monotonic() - one.began > _STEADY_S:
-            self._pause = _FIRST_PAUSE_S
-        if code == EXIT_WORN:
+            raise one.error or LiteMQError(f"the worker's process could not start: it ended with {_exit_text(code)}")
+        if time.monotonic() - one.began > _STABLE_AFTER_S:
+            self._pause = _INITIAL_PAUSE_S
+        if code == EXIT_RECYCLE:
             _LOG.warning("a process had a handler that could not be stopped: it is replaced")
             self._due.append(time.monotonic())
         else:
-            _LOG.error("a process ended with %s%s: it is replaced in %g s", _how(code), f" ({one.error})" if one.error else "", self._pause)
+            _LOG.error(
+                "a process ended with %s%s: it is replaced in %g s", _exit_text(code), f" ({one.error})" if one.error else "", self._pause
+            )
             self._due.append(time.monotonic() + self._pause)
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE_S)
+            self._pause = min(self._pause * 2, _MAX_PAUSE_S)
 
 
-def _how(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,6 +1,6 @@
 """One process of ``litemq worker``: ``python -m litemq.cli.processes.worker_process FD SETTINGS``.
 
-It imports the program, opens its client and runs its handlers. An error is told to the parent, which tells the user.
+It imports the program, opens its client and runs its handlers. It reports an error to the parent, which prints it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-from litemq.cli.processes.worker_pool import EXIT_WORN, WorkerSettings
+from litemq.cli.processes.worker_pool import EXIT_RECYCLE, WorkerSettings
 from litemq.cli.rendering.exit_codes import exit_code
 from litemq.cli.rendering.logs import Level, log_to_stderr
 from litemq.client.async_client import AsyncClient
@@ -36,17 +36,17 @@ _LAST_S: Final = 10.0
 
 def main() -> None:
     """Run until a signal comes, or the parent is gone."""
-    fd, told = sys.argv[1:]
+    fd, settings_json = sys.argv[1:]
     line = socket.socket(fileno=int(fd))
-    settings = WorkerSettings(**json.loads(told))
+    settings = WorkerSettings(**json.loads(settings_json))
     threading.Thread(target=_watch, args=(line,), name="litemq worker's line", daemon=True).start()
     log_to_stderr(Level(settings.level), f"worker {os.getpid()}")
     try:
         client = _load(settings)
-        client.add_plugin(_Pulse(line, client.subscriptions, settings.stall_s))
+        client.add_plugin(_LoopWatchdog(line, client.subscriptions, settings.stall_s))
         _work(client, settings)
     except HandlerStuckError:
-        _end(EXIT_WORN)
+        _end(EXIT_RECYCLE)
     except LiteMQError as error:
         line.sendall(json.dumps({"error": type(error).__name__, "message": str(error)}).encode() + b"\n")
         _end(exit_code(type(error)))
@@ -87,7 +87,7 @@ def _work(client: AsyncClient | Client, settings: WorkerSettings) -> None:
             async with client:
                 await client.run(shutdown_timeout=settings.shutdown_s, **how)
         except HandlerStuckError:
-            _end(EXIT_WORN)  # here: a loop is not left while a coroutine does not let itself be cancelled
+            _end(EXIT_RECYCLE)  # here: a loop is not left while a coroutine does not let itself be cancelled
 
     run(work())
 
@@ -99,8 +99,8 @@ def _end(code: int) -> None:
     os._exit(code)
 
 
-class _Pulse(Plugin):
-    """Says when the client is ready; and from then on ends the process when its event loop does not turn any more, with the reason in the log.
+class _LoopWatchdog(Plugin):
+    """Reports when the client is ready, and from then on ends the process when its event loop stalls, with the stack in the log.
 
     A handler that holds the interpreter, as a pattern that backtracks for ever does, stops everything that is written in Python: only a
     thread in C still runs, and faulthandler has one.
@@ -110,18 +110,18 @@ class _Pulse(Plugin):
         self._line = line
         self._subscriptions = subscriptions
         self._stall_s = stall_s
-        self._beating: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def startup(self, client: PluginHost) -> None:  # noqa: ARG002
-        self._beating = asyncio.create_task(self._beat())
+        self._task = asyncio.create_task(self._rearm())
         self._line.sendall(json.dumps({"handlers": [each.name for each in self._subscriptions]}).encode() + b"\n")
 
     async def shutdown(self, client: PluginHost) -> None:  # noqa: ARG002
-        if self._beating is not None:
-            self._beating.cancel()
+        if self._task is not None:
+            self._task.cancel()
         faulthandler.cancel_dump_traceback_later()
 
-    async def _beat(self) -> None:
+    async def _rearm(self) -> None:
         while True:
             faulthandler.dump_traceback_later(self._stall_s, exit=True)
             await asyncio.sleep(self._stall_s / 10)

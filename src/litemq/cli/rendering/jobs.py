@@ -11,24 +11,24 @@ from litemq.cli.rendering.output import OutputFormat, plain, write_value
 if TYPE_CHECKING:
     from litemq.client.engine.job import Job, JobRun
 
-__all__ = ["job_row", "next_times", "run_row", "show_job", "stand"]
+__all__ = ["job_row", "next_times", "run_row", "show_job", "time_or_dash"]
 
 
-def stand(moment: datetime | None) -> str:
-    """A time, or that there is none."""
+def time_or_dash(moment: datetime | None) -> str:
+    """Format a time, or ``-`` for none."""
     return "-" if moment is None else moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def job_row(job: Job) -> dict[str, object]:
-    """What a list tells of a job."""
+    """A job as a row of a list."""
     return {
         "job": job.job_id,
         "topic": job.topic,
         "schedule": job.schedule,
         "timezone": job.timezone or "-",
         "state": "paused" if job.is_paused else "running" if job.is_running else "waiting" if job.next_run else "over",
-        "next": stand(job.next_run),
-        "last": stand(job.last_run),
+        "next": time_or_dash(job.next_run),
+        "last": time_or_dash(job.last_run),
         "sent": job.sent,
         "failed": job.failed,
         "skipped": job.skipped,
@@ -48,7 +48,7 @@ def show_job(job: Job, output: OutputFormat) -> None:
         "jitter": str(job.jitter) if job.jitter else "",
         "max_retries": definition.max_retries if definition.HasField("max_retries") else "",
         "timeout": f"{definition.timeout_ms / 1000:g}s" if definition.timeout_ms else "",
-        "queued": stand(job.queued) if job.queued else "",
+        "queued": time_or_dash(job.queued) if job.queued else "",
         "keys": ",".join(job.keys),
         "tags": ",".join(job.tags),
         "ordering_key": definition.ordering_key,
@@ -66,7 +66,7 @@ def show_job(job: Job, output: OutputFormat) -> None:
 def run_row(run: JobRun) -> dict[str, object]:
     """What a history tells of a message."""
     return {
-        "tick": "triggered" if run.tick is None else stand(run.tick),
+        "tick": "triggered" if run.tick is None else time_or_dash(run.tick),
         "sent_at": run.sent_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "state": run.state,
         "message_id": run.message_id,
@@ -75,7 +75,7 @@ def run_row(run: JobRun) -> dict[str, object]:
     }
 
 
-def next_times(expression: str, timezone: str, most: int, after: datetime | None) -> list[dict[str, object]]:
+def next_times(expression: str, timezone: str, limit: int, after: datetime | None) -> list[dict[str, object]]:
     """The next times of an expression."""
     from litemq.schedules.cron import NEVER, cron_schedule
     from litemq.schedules.intervals import EverySchedule, duration_ms
@@ -85,6 +85,6 @@ def next_times(expression: str, timezone: str, most: int, after: datetime | None
     every = expression.strip().lower().startswith("@every")
     schedule = EverySchedule(duration_ms(expression), begin // 1000 * 1000) if every else cron_schedule(expression, timezone)
     rows: list[dict[str, object]] = []
-    while len(rows) < most and (begin := schedule.next(begin)) < NEVER:
-        rows.append({"time": shown(begin, timezone).isoformat(timespec="seconds"), "utc": stand(shown(begin, ""))})
+    while len(rows) < limit and (begin := schedule.next(begin)) < NEVER:
+        rows.append({"time": shown(begin, timezone).isoformat(timespec="seconds"), "utc": time_or_dash(shown(begin, ""))})
     return rows

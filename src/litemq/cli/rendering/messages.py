@@ -13,7 +13,7 @@ from litemq.cli.rendering.output import OutputFormat, plain, write_value
 if TYPE_CHECKING:
     from litemq import Message, SendReceipt
 
-__all__ = ["as_value", "receipt_as_value", "time_of", "write_message"]
+__all__ = ["as_value", "format_time", "receipt_as_value", "write_message"]
 
 
 def as_value(message: Message) -> dict[str, object]:
@@ -24,7 +24,7 @@ def as_value(message: Message) -> dict[str, object]:
         "broker": message.broker,
         "queue": message.queue_id,
         "offset": message.queue_offset,
-        "stored_at": time_of(message.store_timestamp),
+        "stored_at": format_time(message.store_timestamp),
         "tags": list(message.tags),
         "keys": list(message.keys),
         "properties": dict(message.properties),
@@ -43,7 +43,7 @@ def receipt_as_value(receipt: SendReceipt) -> dict[str, object]:
         "broker": receipt.broker,
         "queue": receipt.queue_id,
         "offset": receipt.queue_offset if known else None,
-        "stored_at": time_of(receipt.store_timestamp) if known else None,
+        "stored_at": format_time(receipt.store_timestamp) if known else None,
     }
 
 
@@ -58,8 +58,8 @@ def write_message(message: Message, output: OutputFormat) -> None:
     """One message of a stream: a line for people, a line of JSON, or a document of YAML; out at once."""
     if output is OutputFormat.TABLE:
         marks = "".join(f" {name}={plain(','.join(values))}" for name, values in (("key", message.keys), ("tag", message.tags)) if values)
-        place = f"{message.queue_id}/{message.queue_offset}"
-        sys.stdout.write(f"{time_of(message.store_timestamp)} {place}{marks} {plain(_text(message), 1000)}\n")
+        position = f"{message.queue_id}/{message.queue_offset}"
+        sys.stdout.write(f"{format_time(message.store_timestamp)} {position}{marks} {plain(_text(message), 1000)}\n")
     elif output is OutputFormat.JSON:
         sys.stdout.write(json.dumps(as_value(message), ensure_ascii=False) + "\n")
     else:
@@ -79,6 +79,6 @@ def _text(message: Message) -> str | bytes:
     return f"{message.message_id} {reason} for {story.group or 'no group'}: {story.error}"
 
 
-def time_of(milliseconds: int) -> str:
+def format_time(milliseconds: int) -> str:
     """A time for people and for programs."""
     return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

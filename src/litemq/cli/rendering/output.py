@@ -58,8 +58,8 @@ def write_table(lines: Iterable[Sequence[str]]) -> None:
         sys.stdout.write("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() + "\n")
 
 
-def plain(value: str | bytes, most: int = 80) -> str:
+def plain(value: str | bytes, limit: int = 80) -> str:
     """Text that does nothing to a terminal, and is not longer than a line."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
-    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:most])
-    return shown + ("…" if len(text) > most else "")
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text[:limit])
+    return shown + ("…" if len(text) > limit else "")

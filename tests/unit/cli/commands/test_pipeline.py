@@ -60,9 +60,9 @@ def test_a_session_that_listens_to_ctrl_c_is_not_the_one_that_hears_it(capfd: py
     with _StopSignals() as stop:
         signal.signal(signal.SIGINT, lambda *_: heard.append("the session"))  # as a new session does
         stop.listen()
-        assert not stop.asked()
+        assert not stop.requested()
         signal.raise_signal(signal.SIGINT)
-        assert (stop.asked(), heard) == (True, [])
+        assert (stop.requested(), heard) == (True, [])
         assert signal.getsignal(signal.SIGINT) is before  # the next one ends it at once
         stop.listen()
         assert signal.getsignal(signal.SIGINT) is before
