@@ -3,8 +3,8 @@
 All of it is in memory and changed on one thread; the cluster store has what must be there after a restart. A heartbeat is a change in
 memory alone. Nothing hangs on a connection: that one ends says nothing about whether clients reach the broker, so only silence counts.
 
-A name belongs to one broker. One that started later at the same address is the same broker, restarted. Any other is refused as long as the
-one that has the name is alive, and told so: two brokers of one name would share its routes, and their topics would come and go. A broker that
+A name belongs to one broker. One that started later at the same address is the same broker, restarted. The NameServer refuses any other as
+long as the broker with the name is alive: two brokers of one name would share its routes, and their topics would come and go. A broker that
 was moved is let in when its former self has been silent for a lease, or at once if that said goodbye.
 """
 

@@ -29,7 +29,7 @@ def check_topic(name: str) -> str:
 
 
 def check_facts(facts: BrokerFacts, limits: NameServerLimits, known: AbstractSet[str]) -> dict[str, int]:
-    """The queues of a broker's topics, or ``InvalidArgumentError`` unless all that it says can be told to clients.
+    """Return the queues of a broker's topics. Raise ``InvalidArgumentError`` unless clients can use all of its facts.
 
     Topics that are ``known`` were checked before.
     """

@@ -14,7 +14,7 @@ _NO_ROUTE = RouteAnswer().SerializeToString()
 
 
 class _Address(NamedTuple):
-    """What a client is told of a broker, besides its queues."""
+    """The part of a broker's route that is the same for all topics."""
 
     host: str
     port: int

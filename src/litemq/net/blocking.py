@@ -149,7 +149,7 @@ class BlockingPeer:
         return data
 
     def _broken(self, error: LiteMQError) -> LiteMQError:
-        """Nothing can be told apart on this connection any more."""
+        """Close the connection: the frames on it can no longer be separated."""
         self._socket.close()
         return error
 

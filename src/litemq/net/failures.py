@@ -28,7 +28,7 @@ _CLASSES = _by_code()
 
 
 def decode_failure(header: bytes) -> LiteMQError:
-    """The error that an error frame tells. Where its class says more than a message, or is not known here, it is told by its message alone."""
+    """Decode the error of an error frame. If its class needs more than a message, or is unknown here, the result carries the message only."""
     failure = Failure.FromString(header)
     cls = _CLASSES.get(failure.code)
     if cls is not None and issubclass(cls, OverloadedError):
@@ -39,7 +39,7 @@ def decode_failure(header: bytes) -> LiteMQError:
 
 
 def error_of(code: int, message: str) -> LiteMQError:
-    """The error with a code, told by its message alone."""
+    """The error with ``code``, made of ``message`` only."""
     cls = _CLASSES.get(code)
     if cls is None or cls.__init__ is not Exception.__init__ or cls is LiteMQError:
         return RemoteError(code, message)

@@ -51,7 +51,7 @@ class BrokerConfig:
     quota_messages_per_s: int = 0
     quota_bytes_per_s: int = 0
 
-    # What happens to messages is told in LITEMQ_SYS_TRACE: of none, of one in so many, or of all.
+    # Events of messages in LITEMQ_SYS_TRACE: of no message, of one in ``trace_one_in``, or of all.
     trace: Literal["off", "sampled", "all"] = "off"
     trace_one_in: int = 100
 
@@ -122,7 +122,7 @@ class BrokerConfig:
 
     @property
     def reachable_host(self) -> str:
-        """What clients are told."""
+        """The host that clients connect to."""
         return self.advertised_host or self.host
 
     @property

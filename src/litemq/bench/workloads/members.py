@@ -186,7 +186,7 @@ async def _consume(url: str, name: str) -> AsyncIterator[Delivered]:
 
 
 def work_as_member(url: str, name: str, path: str) -> None:
-    """A member in a process of its own: what it gets is told line by line, whatever becomes of it."""
+    """Run a member in its own process, which writes a line for each message it receives."""
 
     async def work() -> None:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

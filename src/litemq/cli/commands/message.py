@@ -165,7 +165,7 @@ def tail(
 
 
 async def _last(mq: AsyncClient, topic: str, count: int, show: Callable[[Message], None]) -> Mapping[tuple[str, int], int]:
-    """Show the last messages of all queues together, and tell where the queues go on."""
+    """Show the last messages of all queues together, and return where the queues continue."""
     queues = (await mq.admin.describe_topic(topic)).queues
     ends = {(queue.broker, queue.queue_id): queue.next for queue in queues}
     if count:

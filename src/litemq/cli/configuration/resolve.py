@@ -46,7 +46,7 @@ def resolve(table: Table, *, flags: Mapping[str, object], environment: Mapping[s
 
 
 def build(table: Table, chosen: Mapping[str, Chosen]) -> Any:
-    """The program's configuration. What it refuses is told with the place where it was said."""
+    """Build the program's configuration. An error names the flag, variable or file that the value came from."""
     try:
         return table.config_type(**{field: one.value for field, one in chosen.items() if field not in table.beside})
     except InvalidArgumentError as error:

@@ -15,7 +15,7 @@ __all__ = ["serve_broker", "serve_nameserver"]
 
 
 def serve_broker(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
-    """A broker, until it is told to stop."""
+    """Run a broker until it is stopped."""
     config: BrokerConfig = build(BROKER, chosen)
     from litemq.server.broker import run_broker  # late: a wrong setting is reported at once
 
@@ -29,7 +29,7 @@ def serve_broker(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline 
 
 
 def serve_nameserver(chosen: Mapping[str, Chosen], level: Level, lifeline: Lifeline | None = None) -> None:
-    """A NameServer, until it is told to stop."""
+    """Run a NameServer until it is stopped."""
     config: NameServerConfig = build(NAMESERVER, chosen)
     from litemq.server.nameserver import run_nameserver
 
