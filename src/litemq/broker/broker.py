@@ -1,6 +1,7 @@
 """The broker: builds its capabilities and routes each request to its handler.
 
-It knows no socket. Requests are frames of a ``Caller``, which takes the answers, in another process or in this one.
+It knows no socket. Requests are frames of a ``Caller``, which takes the answers, in another process
+or in this one.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Broker:
     ) -> None:
         """``announcer`` publishes the broker's topics after a change.
 
-        ``session_clock`` measures the silence of group members, if it is another than ``clock``, as in tests.
+        ``session_clock`` measures the silence of group members, if it is another than ``clock``, as
+        in tests.
         """
         self.context = context = BrokerContext.over(store, clock, limits or BrokerLimits())
         quotas = Quotas(clock, context.limits.quota_messages_per_s, context.limits.quota_bytes_per_s)

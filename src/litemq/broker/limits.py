@@ -36,7 +36,8 @@ class BrokerLimits:
     trace: TraceMode = "off"
     trace_one_in: int = 100
 
-    # Groups. A session ends when its member is silent for the timeout, or does not reconnect within the grace period.
+    # Groups. A session ends when its member is silent for the timeout, or does not reconnect within
+    # the grace period.
     session_timeout_ms: int = 5_000  # of members that name none
     min_session_timeout_ms: int = 100
     max_session_timeout_ms: int = 600_000
@@ -58,7 +59,8 @@ class BrokerLimits:
     max_moved_timers: int = 1_000_000
     max_cancelled_batches: int = 100_000
 
-    # Halves that are not decided or not published yet. A batch of a job that is idle for the lifetime is rolled back.
+    # Halves that are not decided or not published yet. A batch of a job that is idle for the
+    # lifetime is rolled back.
     half_lifetime_ms: int = 24 * 3_600_000
     max_half_bytes: int = 64 << 30
     max_transactions: int = 100_000

@@ -1,6 +1,7 @@
 """The backlog limit: how far a queue may run ahead of its slowest group.
 
-Beyond the limit, the broker refuses sends, or turns messages into dead letters of the groups that are behind.
+Beyond the limit, the broker refuses sends, or turns messages into dead letters of the groups that
+are behind.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NO_GROUPS: Final = 1024  # a queue without groups is checked again after this m
 
 
 class Backlog:
-    """Checked before each append, so the offset up to which a queue cannot be full is kept in a table."""
+    """Checked before each append, so a table has the offset up to which a queue is not full."""
 
     def __init__(self, store: Store, clock: Clock, max_backlog: int) -> None:
         """``max_backlog`` is the limit of topics without a setting of their own."""
@@ -63,7 +64,9 @@ class Backlog:
         return {group: max(start_offset, progress.offsets[group, key]) for group in progress.groups_of(key)}
 
     def appended(self, topic: TopicFacts, queue_ids: set[int], batch: bytearray) -> None:
-        """If the topic has ``backlog_dead_letters``, append dead letters for the messages of ``batch`` beyond the limit."""
+        """If the topic has ``backlog_dead_letters``, append dead letters for the messages of
+        ``batch`` beyond the limit.
+        """
         if not topic.backlog_dead_letters:
             return
         full = [key for queue_id in queue_ids if self._is_full(topic, key := QueueKey(topic.topic_id, queue_id))]

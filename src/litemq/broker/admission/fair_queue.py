@@ -1,11 +1,12 @@
-"""The fair queue of sends: which requests are appended next, while callers send more than the disk takes.
+"""The fair queue of sends: which requests are next while callers send more than the disk takes.
 
-The log is flushed in order, so one caller that sends as fast as it can would delay all others. While few bytes
-are unconfirmed, no request waits. Above that, each caller may add a small share, which is enough for most. Its
-other requests wait in a queue of their own. When the disk has caught up, the broker takes the same number of
-bytes from each queue. A request that does not fit into its caller's queue is refused.
+The log is flushed in order, so one caller that sends as fast as it can would delay all others.
+While few bytes are unconfirmed, no request waits. Above that, each caller may add a small share,
+which is enough for most. Its other requests wait in a queue of their own. When the disk has caught
+up, the broker takes the same number of bytes from each queue. A request that does not fit into its
+caller's queue is refused.
 
-A caller that is alone delays nobody, and may fill the log up to the broker's limit.
+A caller that is alone may fill the log up to the broker's limit.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class FairQueue:
     """The queues of all callers. No I/O; ``now`` is the time of a clock that never falls."""
 
     def __init__(self, max_bytes: int) -> None:
-        """``max_bytes`` bounds the waiting requests, and the unconfirmed bytes of a caller that is alone."""
+        """``max_bytes`` bounds the waiting requests, and the unconfirmed bytes of a lone caller."""
         self._max_bytes = max_bytes
         self._queues: dict[Caller, deque[WaitingSend]] = {}
         self._sizes: dict[Caller, int] = {}
@@ -50,7 +51,10 @@ class FairQueue:
         return sum(self._sizes.values())
 
     def may_pass(self, caller: Caller, size: int, unconfirmed: int, now: float) -> bool:
-        """Return whether a request of ``size`` bytes is appended now. If not, the caller calls ``join``."""
+        """Return whether a request of ``size`` bytes is appended now.
+
+        If not, the caller calls ``join``.
+        """
         self._seen_at[caller] = now
         if caller in self._queues:
             return False  # earlier requests of this caller wait
@@ -75,7 +79,7 @@ class FairQueue:
         return True
 
     def caught_up(self, now: float) -> list[WaitingSend]:
-        """Take the requests that are appended next: the same share of each queue, about ``FREE_BYTES`` in total."""
+        """Take the next requests: the same share of each queue, about ``FREE_BYTES`` in total."""
         self._added.clear()
         for caller in [caller for caller, seen in self._seen_at.items() if now - seen > _REMEMBERED_S]:
             del self._seen_at[caller]

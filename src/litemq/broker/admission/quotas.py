@@ -27,7 +27,8 @@ class Quotas:
     def take(self, client_id: str, messages: int, size: int) -> None:
         """Count a request of ``messages`` and ``size`` bytes.
 
-        If earlier requests have exceeded a quota, raise with the time to wait. A refused request does not count.
+        If earlier requests have exceeded a quota, raise with the time to wait. A refused request
+        does not count.
         """
         now = self._clock.elapsed_ns()
         throttles = self._throttles.pop(client_id, None)

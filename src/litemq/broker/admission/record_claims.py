@@ -1,4 +1,6 @@
-"""The claims of sent records: producer, sequence, durability level, due time. Unsupported features are refused.
+"""The claims of sent records: producer, sequence, durability level, due time.
+
+Unsupported features are refused.
 
 A request of one record is read by itself. The requests of a busy tick are read together, by column.
 """
@@ -34,8 +36,8 @@ __all__ = [
     "uniform_claims",
 ]
 
-# The fields of a record that are read before it is appended: delay_time; after expire_at, producer_id and sequence;
-# after tag hash and flags, type, priority and reliability.
+# The fields of a record that are read before it is appended: delay_time; after expire_at,
+# producer_id and sequence; after tag hash and flags, type, priority and reliability.
 _CLAIMS: Final = struct.Struct(">Q8xQQ8xBBB")
 _CLAIMS_AT: Final = 72
 _PLAIN_TYPES: Final = (int(MessageType.NORMAL), int(MessageType.DELAY), int(MessageType.ORDER))
@@ -45,7 +47,10 @@ _OF_CLASSES: Final = tuple(range(first, first + 256 // PRIORITY_CLASSES) for fir
 
 
 class Claims(NamedTuple):
-    """The claims of a request. ``due`` is the latest due time (ms) of its records, 0 if none has one."""
+    """The claims of a request.
+
+    ``due`` is the latest due time (ms) of its records, 0 if none has one.
+    """
 
     producer_id: int
     sequence: int
@@ -55,7 +60,8 @@ class Claims(NamedTuple):
 
 
 class UniformClaims(NamedTuple):
-    """The claims of plain requests with one record each: their level, and the first sequence of each producer and queue.
+    """The claims of plain requests with one record each: their level, and the first sequence of
+    each producer and queue.
 
     If a pair of producer and queue is there twice, its sequences have a gap or repeat.
     """
@@ -77,7 +83,10 @@ def priorities_of(queue_id: int, *, has_priorities: bool) -> range:
 
 
 def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int, int, int, int]:
-    """Return the ``Claims`` of one request as a plain tuple. Raise if its records do not fit together or to the queue."""
+    """Return the ``Claims`` of one request as a plain tuple.
+
+    Raise if its records do not fit together or to the queue.
+    """
     if len(batch) < FIXED_BYTES or int.from_bytes(batch[:4], "big") != len(batch):
         return _claims_of_many(batch, priorities)
     due, producer_id, sequence, kind, priority, level = _CLAIMS.unpack_from(batch, _CLAIMS_AT)
@@ -90,7 +99,9 @@ def claims_of(batch: bytes, priorities: range = ONLY_DEFAULT) -> tuple[int, int,
 def uniform_claims(
     joined: bytearray, sizes: list[int], topic_id: int, queue_ids: Sequence[int], *, has_priorities: bool = False
 ) -> UniformClaims | None:
-    """Return the claims of many requests, whose batches of ``sizes`` bytes are ``joined``; ``None`` if they are not uniform."""
+    """Return the claims of many requests, whose batches of ``sizes`` bytes are ``joined``; ``None``
+    if they are not uniform.
+    """
     found = scan(joined, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or found.starts.tolist() != list(accumulate(sizes[:-1], initial=0)):
         return None  # some have several records, or are none
@@ -110,7 +121,7 @@ def uniform_claims(
 
 
 def _check_priority(priority: int, priorities: range) -> None:
-    """A message is found by its priority only where it stands in a queue of its class."""
+    """Raise unless ``priority`` belongs to the queue: consumers find a message by its class."""
     if priority in priorities:
         return
     if priorities is ONLY_DEFAULT:
@@ -123,7 +134,10 @@ def _check_priority(priority: int, priorities: range) -> None:
 
 
 def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims:
-    """What halves of one request say of themselves; raises where they do not fit to the queue, or ask for what is not there yet."""
+    """Return the claims of the halves of one request.
+
+    Raise if they do not fit to the queue, or need an unsupported feature.
+    """
     found = scan(batch, limits=STORED_LIMITS)
     if found.stop is not ScanStop.END or not found.starts.size:
         raise RecordFormatError("truncated" if found.stop is ScanStop.INCOMPLETE else "size", found.end, "a request holds whole records")
@@ -136,7 +150,7 @@ def claims_of_halves(batch: bytes | memoryview, priorities: range) -> HalfClaims
 
 
 def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], priorities_of_queue: Callable[[int], range]) -> None:
-    """Raises where halves of producers do not fit to their queues, or ask for what halves cannot have."""
+    """Raise if halves of producers do not fit to their queues, or have invalid fields."""
     header = columns.header
     if (header["type"] != MessageType.TRANSACTION).any() or header["producer_id"].any():
         raise InvalidArgumentError(
@@ -153,7 +167,7 @@ def check_halves(columns: RecordColumns, queue_ids: npt.NDArray[np.int64], prior
 
 
 def _check_features(kind: int, level: int) -> None:
-    """What this version does not do yet is refused, not ignored."""
+    """Raise if a record needs a feature that this version does not support."""
     if level == Durability.REPLICAS:
         raise UnsupportedFeatureError("durability 'replicas' needs replicas, and this broker has none: choose 'disk'")
     if kind not in _PLAIN_TYPES:
@@ -163,7 +177,7 @@ def _check_features(kind: int, level: int) -> None:
 
 
 def _claims_of_many(batch: bytes, priorities: range) -> Claims:
-    """The claims of a request with several records; raises where they do not fit together."""
+    """Return the claims of a request with several records. Raise if they do not fit together."""
     alike = sent_alike(batch)
     if alike is not None:
         _check_features(alike.type, alike.level)

@@ -1,4 +1,4 @@
-"""The queue that a redriven dead letter goes to: the original queue of its message, if it is still known."""
+"""The queue of a redriven dead letter: the original queue of its message, if still known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class RedriveDestinations:
         return facts
 
     def queues_of(self, topic: str, dead_letters: Sequence[DeadLetter]) -> list[tuple[int, int]]:
-        """Return the topic id and queue id of each dead letter. In a thread: it may wait for the disk."""
+        """Return the topic id and queue id of each dead letter.
+
+        In a thread: it may wait for the disk.
+        """
         facts = self.topic(topic)
         return [(facts.topic_id, self._queue(facts, dead_letter) % facts.queues) for dead_letter in dead_letters]
 
@@ -74,4 +77,4 @@ class RedriveDestinations:
         try:
             return decode_record(self._store.read_raw(stamp.origin), limits=STORED_LIMITS, verify_crc=False).stamp
         except LiteMQError:
-            return None  # retention took it, or nobody can read it
+            return None  # retention took it, or it is damaged

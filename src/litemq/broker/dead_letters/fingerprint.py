@@ -1,7 +1,8 @@
 """The fingerprint of an error: its type and the frames in which it was raised.
 
-Of a Python traceback, the last frames count, as module and function, without line numbers and directories. Without a
-traceback, the text of the error counts, without numbers, ids and quoted parts.
+Of a Python traceback, the last frames count, as module and function, without line numbers and
+directories. Without a traceback, the text of the error counts, without numbers, ids and quoted
+parts.
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ class DeadLetterReader:
         return 0 if facts is None else self._index.count(QueueKey(facts.topic_id, 0))
 
     def after(self, topic: str, log_offset: int, limit: int) -> list[int]:
-        """Return the log offsets of up to ``limit`` dead letters after ``log_offset``, in the order in which they died."""
+        """Return the log offsets of up to ``limit`` dead letters after ``log_offset``, in the order
+        in which they died.
+        """
         facts = self._store.state.topic(dead_topic(topic))
         return [] if facts is None else self._index.after(QueueKey(facts.topic_id, 0), log_offset, limit)
 
@@ -93,7 +95,10 @@ class DeadLetterReader:
         return log_offset in self._index
 
     def read(self, log_offset: int) -> DeadLetter | DamagedDeadLetter | None:
-        """Read the dead letter at ``log_offset``; ``None`` if it is gone. It may wait for the disk."""
+        """Read the dead letter at ``log_offset``; ``None`` if it is gone.
+
+        It may wait for the disk.
+        """
         try:
             raw = self._store.read_raw(log_offset)
         except OffsetOutOfRangeError:

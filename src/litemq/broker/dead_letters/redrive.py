@@ -1,9 +1,9 @@
 """Redrive: the broker sends dead letters back to their topic, or drops them.
 
-A redriven dead letter is a plain message again: the bytes of its producer, appended to its queue. The new record
-names the dead letter as its origin, which ends the dead letter in the same write. So a dead letter is sent back
-at most once, also across a crash. A broker that stops forgets its redrives; the same request continues with the
-dead letters that are left.
+A redriven dead letter is a plain message again: the bytes of its producer, appended to its queue.
+The new record names the dead letter as its origin, which ends the dead letter in the same write. So
+a dead letter is sent back at most once, also across a crash. A broker that stops forgets its
+redrives; the same request continues with the dead letters that are left.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass
 class Redrive:
-    """The progress of one redrive. Unless it is cancelled, each selected dead letter ends as done, gone, expired or damaged."""
+    """The progress of one redrive.
+
+    Unless it is cancelled, each selected dead letter ends as done, gone, expired or damaged.
+    """
 
     redrive_id: int
     topic: str
@@ -97,7 +100,7 @@ class Redrives:
         self._lookups = context.answers.lookups
         self._events = context.events
         self._destinations = RedriveDestinations(store)
-        self._numbers = count(clock.wall_ms())  # another one after a restart: nobody follows the wrong redrive
+        self._numbers = count(clock.wall_ms())  # never repeats a number, also after a restart
         self._redrives: dict[int, Redrive] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -164,7 +167,10 @@ class Redrives:
         return [one for one in self._reader.after(redrive.topic, seen, _READ_AT_ONCE) if one < redrive.log_end]
 
     def _read(self, redrive: Redrive, offsets: Sequence[int]) -> tuple[deque[DeadLetter], int]:
-        """Read the dead letters at ``offsets``; return the selected ones and the last offset read. In a thread: it may wait for the disk."""
+        """Read the dead letters at ``offsets``; return the selected ones and the last offset read.
+
+        In a thread: it may wait for the disk.
+        """
         found: deque[DeadLetter] = deque()
         size, seen = 0, -1
         for seen in offsets:
@@ -197,7 +203,7 @@ class Redrives:
             await self._store.confirmed(end)
 
     def _count(self, redrive: Redrive, dead_letter: DeadLetter) -> bool:
-        """Return whether a dead letter can be sent back or dropped; if not, count it as gone or expired."""
+        """Return whether a dead letter can go; if not, count it as gone or expired."""
         if not self._reader.is_there(dead_letter.log_offset):
             redrive.gone += 1
             return False
@@ -236,7 +242,9 @@ class Redrives:
     # Edited dead letters --------------------------------------------------------------------------------------------------------
 
     async def send_on_changed(self, topic: str, log_offsets: Sequence[int], records: bytes) -> list[bool]:
-        """Send the ``records`` that a client made of dead letters; return for each whether its dead letter was still there."""
+        """Send the ``records`` that a client made of dead letters; return for each whether its dead
+        letter was still there.
+        """
         if not 1 <= len(log_offsets) <= _MOST_RECORDS:
             raise InvalidArgumentError(f"{len(log_offsets)} dead letters: send on 1 … {_MOST_RECORDS} at a time")
         columns = check_batch(bytearray(records), limits=STORED_LIMITS)

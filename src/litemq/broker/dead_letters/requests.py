@@ -35,7 +35,7 @@ _LOOKED_AT: Final = 2_000  # dead letters for one answer; the client asks again 
 _FACT_BYTES: Final = 4 << 10  # at most, about
 _MOST_FOLLOWING: Final = 1_000
 _RETRY_AFTER_MS: Final = 1_000
-_STOPS_WITHIN: Final = 5.0  # seconds: what a batch may take
+_STOPS_WITHIN: Final = 5.0  # seconds, enough for one batch
 
 
 class DeadLetterRequests:
@@ -71,7 +71,10 @@ class DeadLetterRequests:
         self._answers.look_up(caller, frame, lambda: self._page(request, selection, offsets))
 
     def _page(self, request: DeadLettersRequest, selection: DeadSelection, offsets: Sequence[int]) -> tuple[bytes, bytes]:
-        """Return the next selected dead letters of ``offsets``. In a thread: it may wait for the disk."""
+        """Return the next selected dead letters of ``offsets``.
+
+        In a thread: it may wait for the disk.
+        """
         facts: list[DeadLetterFacts] = []
         records: list[bytes] = []
         size, seen = 0, request.after

@@ -1,8 +1,11 @@
-"""The availability of a queue for a group, and the effect of settlements. Pure: no clock, store or socket.
+"""The availability of a queue for a group, and the effect of settlements.
 
-The log has the leases with their deadlines and tries (``storage/state/delivery/progress.py``). ``QueueAvailability`` adds
-the present: which messages are available, which are in flight, and extensions that were too short for a record.
-If it is rebuilt from the log, only these extensions are lost.
+Pure: no clock, store or socket.
+
+The log has the leases with their deadlines and tries (``storage/state/delivery/progress.py``).
+``QueueAvailability`` adds the present: which messages are available, which are in flight, and
+extensions that were too short for a record. If it is rebuilt from the log, only these extensions
+are lost.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ _SLOT_MS: Final = 10  # leases that expire within it share one alarm
 
 
 class QueueAvailability:
-    """One queue, for one group. A decision counts at once, and must be in the log before it is answered."""
+    """One queue, for one group.
+
+    A decision counts at once, and must be in the log before it is answered.
+    """
 
     def __init__(self, group: str, key: QueueKey, progress: Progress) -> None:
         """Empty until the first ``refresh``."""
@@ -71,7 +77,7 @@ class QueueAvailability:
     # Following the log --------------------------------------------------------------------------------------------------------
 
     def refresh(self, now: int) -> list[Lease]:
-        """Rebuild from the log's view if others have changed it; return the leases to watch then."""
+        """Rebuild from the log's view if it has changed; return the leases to watch then."""
         if self._seen == self._view():
             return []
         queue, offset = self._queue, self.offset
@@ -153,7 +159,7 @@ class QueueAvailability:
             self.returned.add(begin, end)
 
     def give_back(self, lease: Lease) -> None:
-        """Return the messages of a lease that nobody tried: they are available at once, and the try does not count."""
+        """Return the messages of a lease without a try: they are available at once."""
         self._untried.put(lease)
         self.put_back(lease.begin, lease.end)
 
@@ -169,7 +175,9 @@ class QueueAvailability:
     # Settling -----------------------------------------------------------------------------------------------------------------
 
     def settle(self, begin: int, end: int, token: int) -> tuple[list[Lease], list[Run]]:
-        """Settle messages of the lease ``token``. Return the leases that held them, and the runs that it does not hold.
+        """Settle messages of the lease ``token``.
+
+        Return the leases that held them, and the runs that it does not hold.
 
         An expired lease counts as long as its messages are not leased to another consumer.
         """
@@ -205,7 +213,10 @@ class QueueAvailability:
             self.frontier = offset + 1
 
     def extend(self, begin: int, end: int, token: int, deadline: int, lease_ms: int) -> ExtensionResult:
-        """Extend the lease ``token`` to ``deadline``, if that is later. Only an extension by half of ``lease_ms`` needs a record."""
+        """Extend the lease ``token`` to ``deadline``, if that is later.
+
+        Only an extension by half of ``lease_ms`` needs a record.
+        """
         kept: list[Lease] = []
         logged: list[Lease] = []
         lost = RunSet([(begin, end)])
@@ -228,7 +239,10 @@ class QueueAvailability:
         return ExtensionResult(kept, logged, list(lost))
 
     def watch(self, lease: Lease) -> int | None:
-        """Note the end of a lease. Return the slot at which to call ``end``, or ``None`` if an earlier call returned it."""
+        """Note the end of a lease.
+
+        Return the slot at which to call ``end``, or ``None`` if an earlier call returned it.
+        """
         slot = _slot_of(lease.deadline)
         ends = self._ends.get(slot)
         if ends is None:

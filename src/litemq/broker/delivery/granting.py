@@ -1,7 +1,7 @@
 """Fills one lease request.
 
-Messages that have expired or exceeded ``max_retries`` become dead letters. Messages that the filter rejects count
-as consumed.
+Messages that have expired or exceeded ``max_retries`` become dead letters. Messages that the filter
+rejects count as consumed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class GrantBuilder:
         self.grant = Grant()
 
     def take(self, queue: QueueAvailability, limit: int) -> int | None:
-        """Grant up to ``limit`` messages of ``queue``; return their number, or ``None`` if the grant is complete."""
+        """Grant up to ``limit`` messages of ``queue``; return their number, or ``None`` if the
+        grant is complete.
+        """
         request, grant, key = self._request, self.grant, queue.key
         if grant.size >= request.max_bytes or grant.error is not None or grant.is_out_of_time:
             return None
@@ -103,7 +105,7 @@ class GrantBuilder:
         return len(grant.counts) - before
 
     def _give_piece(self, queue: QueueAvailability, piece: Piece, count_limit: int, wanted: Filter | None) -> int:
-        """Grant messages of ``piece`` until the grant has ``count_limit``; return the end of those that are decided."""
+        """Grant messages of ``piece`` until there are ``count_limit``; return how far it came."""
         grant, key = self.grant, queue.key
         reached = piece.begin
         while reached < piece.end and len(grant.counts) < count_limit:
@@ -119,7 +121,8 @@ class GrantBuilder:
             try:
                 chunk = self._read_ahead.at((self._group, key), reached, limit, budget, self._topic.ttl_ms)
             except CorruptStoreError as error:
-                # A damaged record is never served: the group gets the error, and continues after it.
+                # A damaged record is never served: the group gets the error, and continues after
+                # it.
                 _LOG.error("offset %d of queue %d: %s", reached, key.queue_id, error)
                 self._tick.done(key, reached, reached + 1)
                 grant.error = error
@@ -153,7 +156,10 @@ class GrantBuilder:
         return begin + skipped
 
     def _choose(self, chunk: Chunk, key: QueueKey, run: Run, wanted: Filter, limit: int) -> tuple[list[Run], int]:
-        """Return the runs of up to ``limit`` messages that the filter accepts, and their end. Rejected messages are done."""
+        """Return the runs of up to ``limit`` messages that the filter accepts, and their end.
+
+        Rejected messages are done.
+        """
         begin, end = run
         marks = wanted.candidates(chunk.columns.header[begin - chunk.first : end - chunk.first]).tolist()
         budget = self._request.max_bytes - self.grant.size

@@ -1,8 +1,9 @@
 """The lessor: grants leases, takes settlements, and returns messages whose lease has expired.
 
-All requests of a group in one event-loop tick are decided together and become one record: settlements first,
-then grants. A grant is answered at once, because losing one only allows a repeat. A settlement is answered when
-its record is confirmed. A request that finds no message waits until one is available, or until its wait time ends.
+All requests of a group in one event-loop tick are decided together and become one record:
+settlements first, then grants. A grant is answered at once, because losing one only allows a
+repeat. A settlement is answered when its record is confirmed. A request that finds no message waits
+until one is available, or until its wait time ends.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class Lessor(QueueListener):
     # Requests -----------------------------------------------------------------------------------------------------------------
 
     def lease(self, caller: Caller, frame: Frame, request: LeaseRequest, topic: TopicFacts) -> None:
-        """Take a lease request. It is answered when there are messages, or when its wait time ends."""
+        """Take a lease request.
+
+        It is answered when there are messages, or when its wait time ends.
+        """
         limits = self._limits
         if len(self._caller_waits.get(caller, ())) >= limits.max_waiting_pulls:
             raise OverloadedError(f"{limits.max_waiting_pulls} requests of this client wait already", _RETRY_AFTER_MS)
@@ -89,7 +93,7 @@ class Lessor(QueueListener):
         self._next_tick(leased_topic)
 
     def _begin(self, request: LeaseRequest, availability: TopicAvailability) -> None:
-        """Commit the group's first offset in each queue that it has never read: the oldest, or the end."""
+        """Commit the group's first offset in each queue that is new to it: the oldest, or the end."""
         state = self._store.state
         fresh = [
             key
@@ -234,7 +238,7 @@ class Lessor(QueueListener):
     # Waiting ------------------------------------------------------------------------------------------------------------------
 
     def _keep_waiting(self, leased_topic: LeasedTopic) -> None:
-        """Let requests without messages wait, and answer those whose wait time is 0 unless a read is under way."""
+        """Let requests without messages wait; answer those that do not wait, unless a read runs."""
         if not leased_topic.waiting:
             return
         tick = self._ticks.get(leased_topic.availability.group)
@@ -313,7 +317,7 @@ class Lessor(QueueListener):
             self._alarms.at(slot, self._on_expired, (availability, queue, slot))
 
     def _on_expired(self, ends: list[LeaseEnd]) -> None:
-        """Return the messages of leases that have expired, unless they were settled or extended meanwhile."""
+        """Return the messages of leases that have expired and were not settled or extended."""
         now = self._clock.wall_ms()
         for availability, queue, slot in ends:
             if queue.end(slot, now):

@@ -1,11 +1,13 @@
-"""Queue rotation: the order in which a group takes messages from the queues of a topic. No I/O, no clock.
+"""Queue rotation: the order in which a group takes messages from the queues of a topic.
 
-If a topic has priorities, each queue is eight, one for each class of 32 priorities: ``queue × 8 + priority // 32``.
-Class 7 has the priorities 224 … 255, which come first.
+No I/O, no clock.
 
-*Strict*: all messages of a higher class before those of a lower one. A class that has waited for ``PATIENCE``
-messages of others gets a share first. *Weighted*: class c gets c + 1 messages for each one of class 0, as long as
-each class has some.
+If a topic has priorities, each queue is eight, one for each class of 32 priorities: ``queue × 8 +
+priority // 32``. Class 7 has the priorities 224 … 255, which come first.
+
+*Strict*: all messages of a higher class before those of a lower one. A class that has waited for
+``PATIENCE`` messages of others gets a share first. *Weighted*: class c gets c + 1 messages for each
+one of class 0, as long as each class has some.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ class QueueRotation:
         self._weighted = weighted and has_priorities
         self._first = 0  # the queue to begin with, another one each time
         self._passed = [0] * self._classes  # messages of others since this class gave some, or had none
-        self._served = [0] * self._classes  # weighted: what each class has given, divided by its weight
+        self._served = [0] * self._classes  # weighted: messages of each class, divided by its weight
 
     def take(self, limit: int, take: Take) -> int:
-        """Call ``take`` for one queue after another until there are ``limit`` messages, or no more; return their number."""
+        """Call ``take`` for one queue after another until there are ``limit`` messages, or no more;
+        return their number.
+        """
         first, self._first = self._first, (self._first + 1) % max(1, self._queues)
         taken = [0] * self._classes
         empty = [False] * self._classes

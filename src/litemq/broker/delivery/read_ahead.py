@@ -1,7 +1,7 @@
 """Read-ahead: records of a queue that the broker reads for a group before the group asks for them.
 
-Records in memory are read at once. Others are read by the store's threads, and the reader is called when they are
-there. So there are few reads even if each request takes few messages.
+Records in memory are read at once. Others are read by the store's threads, and the reader is called
+when they are there. So there are few reads even if each request takes few messages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Chunk:
         return self.records[self._bounds[begin - self.first] : self._bounds[end - self.first]]
 
     def fitting(self, begin: int, end: int, max_bytes: int) -> int:
-        """Return the end of the records from ``begin`` on that fit into ``max_bytes``; ``begin`` if none fits."""
+        """Return the end of the records from ``begin`` on that fit into ``max_bytes``; ``begin`` if
+        none fits.
+        """
         bounds = self._bounds
         return min(end, self.first + bisect_right(bounds, bounds[begin - self.first] + max_bytes) - 1)
 
@@ -68,7 +70,10 @@ class Chunk:
 
 
 class ChunkReader(Protocol):
-    """The reader of chunks. ``ReadAhead`` calls it when a chunk that was not in memory has been read."""
+    """The reader of chunks.
+
+    ``ReadAhead`` calls it when a chunk that was not in memory has been read.
+    """
 
     def on_read(self, source: ReadKey) -> None:
         """The next chunk of ``source`` has been read."""
@@ -76,7 +81,10 @@ class ChunkReader(Protocol):
 
 
 class ReadAhead:
-    """The last chunk of each group and queue. The oldest are dropped when they exceed ``_KEPT_BYTES``."""
+    """The last chunk of each group and queue.
+
+    The oldest are dropped when they exceed ``_KEPT_BYTES``.
+    """
 
     def __init__(self, store: Store, reader: ChunkReader) -> None:
         self._store = store

@@ -1,4 +1,6 @@
-"""Settlements: leased messages are acknowledged, returned, retried later, given up as dead letters, or kept for longer."""
+"""Settlements: leased messages are acknowledged, returned, retried later, given up as dead letters,
+or kept for longer.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ class Settlement:
                 self.records[key, offset] = error
 
     def decide(self, topic: TopicAvailability, tick: TickRecord, now: int) -> Watched:
-        """Apply the request to the leases and the tick's record; return the leases that expire at another time now."""
+        """Apply the request; return the leases that expire at another time now."""
         raise NotImplementedError
 
     def answer(self, store: Store) -> None:
@@ -112,7 +114,7 @@ class Settled(Settlement):
 
     @property
     def assigned(self) -> set[tuple[int, bool]]:
-        """The queues that the caller must own because it names no lease, and whether each is the retry queue."""
+        """The queues that the caller must own, since it names no lease, and whether each is retry."""
         acked = {(leased.queue_id, leased.is_retry) for leased in self._request.acked if not leased.token}
         return acked | {(failed.queue_id, failed.is_retry) for failed in self._request.failed if not failed.token}
 
@@ -208,7 +210,10 @@ class Settled(Settlement):
 
 
 class Extension(Settlement):
-    """EXTEND: leases last longer. It is answered at once, because losing an extension only allows a repeat."""
+    """EXTEND: leases last longer.
+
+    It is answered at once, because losing an extension only allows a repeat.
+    """
 
     def __init__(self, caller: Caller, frame: Frame, request: ExtendRequest) -> None:
         super().__init__(caller, frame, request.group)

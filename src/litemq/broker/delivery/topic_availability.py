@@ -1,4 +1,4 @@
-"""The availability of a topic for a group: the messages of its queues and of the group's retry queue."""
+"""The availability of a topic for a group: its queues and the group's retry queue."""
 
 from __future__ import annotations
 
@@ -90,13 +90,15 @@ class TopicAvailability:
             queue.recorded()
 
     def settled(self, token: int, key: QueueKey, begin: int, end: int, *, failed: bool = False) -> None:
-        """Remember that the holder of ``token`` has settled a run: it repeats the request if the answer is lost."""
+        """Remember that the holder of ``token`` has settled a run: it repeats the request if the
+        answer is lost.
+        """
         self._settled.setdefault((token, key, failed), []).append((begin, end))
         if len(self._settled) > _REMEMBERED:
             self._settled.popitem(last=False)
 
     def not_settled(self, token: int, key: QueueKey, runs: list[Run], *, failed: bool = False) -> list[Run]:
-        """Return the parts of ``runs`` that the holder of ``token`` has not settled in the same way."""
+        """Return the parts of ``runs`` that the holder of ``token`` has not settled so."""
         settled = self._settled.get((token, key, failed))
         return runs if settled is None else [left for run in runs for left in RunSet(settled).without(*run)]
 
@@ -109,7 +111,7 @@ class TopicAvailability:
     # Granting -----------------------------------------------------------------------------------------------------------------
 
     def grant(self, request: GrantRequest, tick: TickRecord) -> Grant:
-        """Grant up to ``request.max_messages``: half of them retries, then the queues in rotation, then other retries."""
+        """Grant messages: up to half of them retries, then the queues in rotation, then retries."""
         topic = self.topic
         if topic != self._facts:
             self._facts = topic

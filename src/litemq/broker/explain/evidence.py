@@ -1,7 +1,8 @@
-"""Collects the evidence about a message and a group: the records with its id, and the group's progress.
+"""Collects the evidence about a message and a group: the records with its id, and the group's
+progress.
 
-Records are looked up in a thread, because that may wait for the disk. The state of groups is read on the event loop,
-where it changes.
+Records are looked up in a thread, because that may wait for the disk. The state of groups is read
+on the event loop, where it changes.
 """
 
 from __future__ import annotations
@@ -59,13 +60,16 @@ class EvidenceCollector:
         self._timers = TimerLookup(store)
 
     async def collect(self, topic: str, message_id: str, group: str) -> CollectedEvidence:
-        """Collect the evidence about a message of ``topic``, or of any topic if it is empty, and ``group``."""
+        """Collect the evidence about a message of ``topic``, or of any topic if it is empty, and
+        ``group``.
+        """
         topics = self._topics(topic, group)
         loop = asyncio.get_running_loop()
         name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         half = self._half(copies)
         if half is not None:
-            # The messages of a committed transaction are found once they are confirmed: look again then.
+            # The messages of a committed transaction are found once they are confirmed: look again
+            # then.
             await self._store.confirmed(self._store.log_end)
             name, copies = await loop.run_in_executor(self._lookups, self._find, topics, message_id)
         events = await loop.run_in_executor(self._lookups, self._trace, message_id)

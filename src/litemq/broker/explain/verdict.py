@@ -1,7 +1,8 @@
 """The verdict: why a group has not consumed a message. Pure.
 
-``reason`` tests the evidence (``evidence.py``) in the order in which a message meets its obstacles: is it stored, is
-it done, is it dead, is it delayed, is it leased, may the group continue, does a consumer ask for it.
+``reason`` tests the evidence (``evidence.py``) in the order in which a message meets its obstacles:
+is it stored, is it done, is it dead, is it delayed, is it leased, may the group continue, does a
+consumer ask for it.
 """
 
 from __future__ import annotations

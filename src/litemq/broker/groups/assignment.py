@@ -1,7 +1,9 @@
-"""Assignment: which member of a group owns which queue. Pure functions that move as few queues as possible.
+"""Assignment: which member of a group owns which queue.
 
-Each broker assigns its own queues alone. If they do not divide evenly, a hash of broker and member decides who
-gets one more, so that members with fewer queues on one broker have more on another.
+Pure functions that move as few queues as possible.
+
+Each broker assigns its own queues alone. If they do not divide evenly, a hash of broker and member
+decides who gets one more, so that members with fewer queues on one broker have more on another.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ class Candidate(NamedTuple):
 def assign(
     strategy: Strategy, queues: Sequence[Q], members: Sequence[Candidate], current: Mapping[Q, str], *, broker: str = "", zone: str = ""
 ) -> dict[Q, str]:
-    """Return the member of each queue; empty without ``members``. Owners in ``current`` keep their queues if possible."""
+    """Return the member of each queue; empty without ``members``.
+
+    Owners in ``current`` keep their queues if possible.
+    """
     if not members or not queues:
         return {}
     if strategy is Strategy.CONSISTENT_HASH:
@@ -72,7 +77,9 @@ def _evenly(queues: Sequence[Q], members: Sequence[str], current: Mapping[Q, str
 
 
 def _by_hash(queues: Sequence[Q], members: Sequence[str], broker: str) -> dict[Q, str]:
-    """Return for each queue the member with the greatest hash of both: a member that joins or leaves moves only its own."""
+    """Return for each queue the member with the greatest hash of both: a member that joins or
+    leaves moves only its own.
+    """
     names = sorted(members)
     ours = np.array([_number(f"{broker}\0{queue!r}") for queue in queues], dtype=np.uint64)
     theirs = np.array([_number(name) for name in names], dtype=np.uint64)

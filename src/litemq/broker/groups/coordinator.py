@@ -1,8 +1,9 @@
-"""The group coordinator: members of groups, their connections and heartbeats, and committed offsets.
+"""The group coordinator: members of groups, their connections and heartbeats, and committed
+offsets.
 
-``Membership`` decides about members and queues. The coordinator knows their connections, the heartbeats that wait
-for a new assignment, and the time at which the next session ends. The store has the offsets, so they outlive
-members and brokers.
+``Membership`` decides about members and queues. The coordinator knows their connections, the
+heartbeats that wait for a new assignment, and the time at which the next session ends. The store
+has the offsets, so they outlive members and brokers.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class GroupCoordinator(QueueListener):
     ) -> tuple[Membership, Member]:
         """Add the caller to the group as the member ``name``.
 
-        If it rejoins within the grace period, it keeps its queues. After a broker restart, it reclaims the queues in ``held``.
+        If it rejoins within the grace period, it keeps its queues. After a broker restart, it
+        reclaims the queues in ``held``.
         """
         check_name(group, "group")
         name = name or caller.client_id
@@ -178,7 +180,11 @@ class GroupCoordinator(QueueListener):
         return membership, member
 
     def heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Renew a session. Answer when the member's assignment differs from its ``version``, or when its wait time ends."""
+        """Renew a session.
+
+        Answer when the member's assignment differs from its ``version``, or when its wait time
+        ends.
+        """
         session = heartbeat.session
         _, member = self._member(heartbeat.caller, heartbeat.group_topic, heartbeat.member, session)
         self._answer_waiting(session)
@@ -236,7 +242,10 @@ class GroupCoordinator(QueueListener):
     # Offsets ------------------------------------------------------------------------------------------------------------------
 
     def check_owner(self, caller: Caller, group: str, topic_id: int, key: QueueKey, generation: int = 0) -> None:
-        """Raise unless ``caller`` owns the queue for the group, with ``generation`` if it is not 0. Renews the session."""
+        """Raise unless ``caller`` owns the queue for the group, with ``generation`` if it is not 0.
+
+        Renews the session.
+        """
         membership = self._memberships.get(GroupTopic(group, topic_id))
         owned = None if membership is None else membership.owners.get(key)
         if membership is not None and owned is not None and generation in (0, owned.generation):
@@ -249,7 +258,10 @@ class GroupCoordinator(QueueListener):
         )
 
     def commit(self, caller: Caller, group: str, topic_id: int, offsets: Iterable[tuple[QueueKey, int, int]]) -> Appended:
-        """Commit ``offsets``, as (queue, offset, generation). All messages below an offset are done."""
+        """Commit ``offsets``, as (queue, offset, generation).
+
+        All messages below an offset are done.
+        """
         pairs = []
         for key, offset, generation in offsets:
             self.check_owner(caller, group, topic_id, key, generation)
@@ -266,7 +278,7 @@ class GroupCoordinator(QueueListener):
         return None if topic is None else QueueKey(topic.topic_id, topic_id)
 
     def key_of(self, group: str, topic: TopicFacts, queue_id: int, *, is_retry: bool) -> QueueKey:
-        """Return the queue that a request names: one of the topic, or the group's retry queue of it."""
+        """Return the queue that a request names: one of the topic, or the group's retry queue."""
         if not is_retry:
             return QueueKey(topic.topic_id, queue_id)
         key = self.retry_key(group, topic.topic_id)
@@ -330,7 +342,8 @@ class GroupCoordinator(QueueListener):
 
     def _check_sessions(self) -> None:
         self._timer = None
-        # Silence counts only while this side listened: if it did not, what members said in between is read first.
+        # Silence counts only while this side listened: if it did not, what members said in between
+        # is read first.
         if not self._is_late and self._clock.elapsed_ns() - self._timer_ns > _LATE_NS:
             self._is_late = True
             self._arm(self._clock.elapsed_ns() + _LATE_NS)

@@ -27,7 +27,9 @@ class GroupState:
         self._groups = groups
 
     def describe(self, group: str) -> tuple[GroupAnswer, AskAge]:
-        """Describe ``group``; also return the queues for which the caller must look up the age of the oldest message."""
+        """Describe ``group``; also return the queues for which the caller must look up the age of
+        the oldest message.
+        """
         state = self._store.state
         facts = state.delivery.groups
         answer = GroupAnswer(paused=facts.is_paused(group))
@@ -61,7 +63,7 @@ class GroupState:
         return answer, ask_age
 
     def retry_queues(self, group: str, keys: Iterable[QueueKey]) -> set[QueueKey]:
-        """Return the group's retry queues of the topics of ``keys``, also if the group has not read them yet."""
+        """Return the group's retry queues of the topics of ``keys``, read or not."""
         state = self._store.state
         retries = state.topic(retry_topic(group))
         return set() if retries is None else {QueueKey(retries.topic_id, key.topic_id) for key in keys} & state.next.keys()

@@ -1,11 +1,12 @@
-"""The members of one group for one topic, and the owners of its queues: a state machine without clock, socket or log.
+"""The members of one group for one topic, and the owners of its queues: a state machine without
+clock, socket or log.
 
-A queue has one owner. Each owner gets a new *generation*, by which late requests of a former owner are refused. A
-queue changes its owner in two steps: the owner is asked to release it, and the next one gets it when that is done
-or the owner's session has ended. Other members are not involved.
+A queue has one owner. Each owner gets a new *generation*, by which late requests of a former owner
+are refused. A queue changes its owner in two steps: the owner is asked to release it, and the next
+one gets it when that is done or the owner's session has ended. Other members are not involved.
 
-A session ends when its member was silent for the session's timeout. If its connection is lost, the member has a
-short grace period to continue on another one.
+A session ends when its member was silent for the session's timeout. If its connection is lost, the
+member has a short grace period to continue on another one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class QueueOwner(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The effects of an event: members with a new assignment, ended sessions, and generations that no longer count."""
+    """The effects of an event: members with a new assignment, ended sessions, and generations that
+    no longer count.
+    """
 
     members: tuple[str, ...] = ()
     ended: tuple[int, ...] = ()  # sessions
@@ -81,8 +84,8 @@ class Membership:
     ) -> Changes:
         """Add a member. If it rejoins on another connection, it keeps its queues.
 
-        After a restart of the broker, a member reclaims the queues that it ``held``. During ``gather_ns``, in which the
-        others rejoin, the broker assigns no other queues.
+        After a restart of the broker, a member reclaims the queues that it ``held``. During
+        ``gather_ns``, in which the others rejoin, the broker assigns no other queues.
         """
         others = len(self.members) - (name in self.members)
         if others and strategy is not self.strategy:
@@ -162,7 +165,7 @@ class Membership:
 
     @property
     def next_end_ns(self) -> int | None:
-        """The next time at which a session ends, if its member stays silent, or at which gathering ends."""
+        """The next time at which a session of a silent member ends, or gathering ends."""
         ends = [member.until_ns for member in self.members.values()]
         return min(ends if self._gathers_until_ns is None else [*ends, self._gathers_until_ns], default=None)
 
@@ -171,7 +174,7 @@ class Membership:
         return [(key, owned.generation) for key, owned in self._owned(name) if self._targets.get(key) == name]
 
     def unwanted(self, name: str) -> list[int]:
-        """Return the generations that a member must release, because other members wait for the queues."""
+        """Return the generations that a member must release for other members."""
         return [owned.generation for key, owned in self._owned(name) if self._targets.get(key) != name]
 
     def _owned(self, name: str) -> list[tuple[QueueKey, QueueOwner]]:

@@ -24,7 +24,9 @@ class ResetTo(StrEnum):
 
 
 class Step(NamedTuple):
-    """The group's offset in one queue before and after the reset, −1 if it has none, and the queue's range."""
+    """The group's offset in one queue before and after the reset, −1 if it has none, and the
+    queue's range.
+    """
 
     key: QueueKey
     before: int
@@ -74,7 +76,9 @@ def reset_record(
 
 
 def to_undo(resets: Iterable[OffsetsReset], reset_id: str, topic_id: int) -> OffsetsReset:
-    """Return the reset ``reset_id``, or else the topic's latest that was not undone and is no undo itself."""
+    """Return the reset ``reset_id``, or else the topic's latest that was not undone and is no undo
+    itself.
+    """
     resets = [reset for reset in resets if reset.after and reset.after[0].topic_id == topic_id]
     undone = {reset.undoes for reset in resets}
     for reset in reversed(resets):

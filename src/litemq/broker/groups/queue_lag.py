@@ -13,7 +13,9 @@ _NOTHING = QueueProgress()
 
 
 class QueueStatistics(NamedTuple):
-    """One queue: ``lag`` messages are not done; of these, ``in_flight`` are leased and ``ready`` are available."""
+    """One queue: ``lag`` messages are not done; of these, ``in_flight`` are leased and ``ready``
+    are available.
+    """
 
     key: QueueKey
     offset: int  # everything below is done; -1: the group has never read it

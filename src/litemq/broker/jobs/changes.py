@@ -48,7 +48,10 @@ class JobChanges:
         self._jobs = context.store.state.delivery.jobs
 
     async def put(self, definitions: Sequence[JobDefinition], how: PutHow, *, dry_run: bool) -> list[JobOutcome]:
-        """Create or change jobs; return the outcome of each. An invalid job does not affect the others."""
+        """Create or change jobs; return the outcome of each.
+
+        An invalid job does not affect the others.
+        """
         now = self._clock.wall_ms()
         kept: list[JobDefinition | LiteMQError] = []
         for number, each in enumerate(definitions):

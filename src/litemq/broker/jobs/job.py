@@ -45,7 +45,7 @@ _LONGEST_MS: Final = 366 * _DAY_MS
 _MOST_RETRIES: Final = 1_000
 _MOST_CAUGHT_UP: Final = 1_000  # ticks of one job at a time
 _MOST_COUNTED: Final = 1_000
-_ON_TIME_MS: Final = 10_000  # what is no later is sent even by those who want nothing caught up
+_ON_TIME_MS: Final = 10_000  # ticks no later than this are sent even without catch-up
 _ALLOW: Final = int(Overlap.ALLOW)  # a member of an enum costs much to look up
 _OVERLAPS: Final = frozenset(map(int, Overlap))
 _CATCH_UPS: Final = frozenset(map(int, CatchUp))
@@ -54,7 +54,10 @@ _LIMITS: Final = RecordLimits(512 << 10)
 
 
 def checked(definition: JobDefinition, now: int, before: JobDefinition | None = None) -> JobDefinition:
-    """Return ``definition`` as it is stored, or raise if it is invalid. ``before`` is the definition that it changes."""
+    """Return ``definition`` as it is stored, or raise if it is invalid.
+
+    ``before`` is the definition that it changes.
+    """
     job = JobDefinition()
     job.CopyFrom(definition)
     job_id = job.id
@@ -120,7 +123,7 @@ def _check_rules(job: JobDefinition) -> None:
         raise InvalidArgumentError(f"priority={job.priority}: choose 0 … 255")
 
 
-# When ---------------------------------------------------------------------------------------------------------------------------
+# Ticks --------------------------------------------------------------------------------------------------------------------------
 
 
 def schedule_of(job: JobDefinition) -> Schedule:
@@ -149,7 +152,9 @@ def ticks_between(job: JobDefinition, after: int, until: int, limit: int) -> Ite
 
 
 class DueTicks(NamedTuple):
-    """The ticks to send, the time up to which all ticks are decided then, and the number of missed ones (a lower bound)."""
+    """The ticks to send, the time up to which all ticks are decided then, and the number of missed
+    ones (a lower bound).
+    """
 
     send: list[int]
     through: int
@@ -158,7 +163,7 @@ class DueTicks(NamedTuple):
 
 
 def due_ticks(job: JobDefinition, through: int, now: int) -> DueTicks:
-    """Return the due ticks of a job whose ticks up to ``through`` are decided, by its ``catch_up`` rule."""
+    """Return the due ticks of a job that is decided up to ``through``, by its ``catch_up`` rule."""
     until = now - due_at(job, 0)  # less the jitter of its ticks
     last = next_tick(job, through)
     if last > until:
@@ -197,7 +202,7 @@ def _count(job: JobDefinition, after: int, until: int) -> int:
     return sum(1 for _ in ticks_between(job, after, until, _MOST_COUNTED))
 
 
-# What ---------------------------------------------------------------------------------------------------------------------------
+# Records ------------------------------------------------------------------------------------------------------------------------
 
 
 def tick_id(job: JobDefinition, tick: int) -> str:
@@ -206,7 +211,10 @@ def tick_id(job: JobDefinition, tick: int) -> str:
 
 
 def tick_record(job: JobDefinition, tick: int, message_id: str, now: int, shown_tick: int = 0) -> bytes:
-    """Return the record of a tick. ``tick`` is 0 for messages that the schedule does not send itself."""
+    """Return the record of a tick.
+
+    ``tick`` is 0 for messages that the schedule does not send itself.
+    """
     shared = _template(
         job.topic,
         tuple(job.tags) if job.tags else (),

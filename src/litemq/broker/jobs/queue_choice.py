@@ -19,7 +19,10 @@ class QueueChoice:
         self._rotation = 0
 
     def queue_for(self, job: JobDefinition) -> QueueKey:
-        """Return the queue of a job's next message. Raise ``InvalidArgumentError`` if there is none."""
+        """Return the queue of a job's next message.
+
+        Raise ``InvalidArgumentError`` if there is none.
+        """
         topic = self._state.topic(job.topic)
         if topic is None:
             raise InvalidArgumentError(f"its topic {job.topic!r} is gone: create it again, or delete the job")

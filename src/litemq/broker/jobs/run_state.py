@@ -1,4 +1,7 @@
-"""Whether the latest run of a job is over: its group has settled the message, or it died. A retry is not over."""
+"""Whether the latest run of a job is over: its group has settled the message, or it died.
+
+A retry is not over.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The job scheduler: sends the messages of jobs when their ticks are due.
 
-The ticks that are due at one moment are one append, or a few if there are many. The message of a tick names the job
-as its origin and the tick as its time, so the record that delivers a tick also marks it as sent: after a crash, a
-tick is sent or not, and never twice. A tick that is not sent, because a run is not over or because it is too late,
-gets a record, too.
+The ticks that are due at one moment are one append, or a few if there are many. The message of a
+tick names the job as its origin and the tick as its time, so the record that delivers a tick also
+marks it as sent: after a crash, a tick is sent or not, and never twice. A tick that is not sent,
+because a run is not over or because it is too late, gets a record, too.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class JobScheduler:
             self._set_alarm(max(nearest, now + after_ms))
 
     async def _load(self) -> None:
-        """Compute the next ticks of all jobs if they are unknown, a few at a time, and put the near ones into the heap."""
+        """Compute the next ticks of all jobs if they are unknown, a few at a time, and put the near
+        ones into the heap.
+        """
         table = self._jobs.table
         while self._layout != table.layout:
             self._layout, self._near, self._near_end = table.layout, [], 0
@@ -201,7 +203,8 @@ class JobScheduler:
     # Sending ------------------------------------------------------------------------------------------------------------------
 
     def _send(self, slots: list[int], waiting: list[int], now: int) -> int:
-        """Decide about the due ticks of jobs, and append the decisions: skipped ticks before the messages, messages, skipped ticks after.
+        """Decide about the due ticks of jobs, and append the decisions: skipped ticks before the
+        messages, messages, skipped ticks after.
 
         After a crash in between, the rest is decided again.
         """

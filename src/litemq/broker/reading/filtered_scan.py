@@ -1,8 +1,8 @@
 """Filtered scans: search a queue for the messages that a filter accepts.
 
-The scan filters the queue's entries by column, and reads the records of the remaining ones, many at a time. It ends
-when it has found enough, when its time is up, or at the end of the queue. So it delays other callers by a few
-milliseconds at most.
+The scan filters the queue's entries by column, and reads the records of the remaining ones, many at
+a time. It ends when it has found enough, when its time is up, or at the end of the queue. So it
+delays other callers by a few milliseconds at most.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Scan", "ScanResult", "scan", "scan_if_hot"]
 
 _ENTRIES_HOT: Final = 8192
 _ENTRIES_COLD: Final = 65_536
-_RECORDS: Final = 256  # read at once, and up to so many bytes
+_RECORDS: Final = 256  # read at once, up to ``_RECORD_BYTES``
 _RECORD_BYTES: Final = 1 << 20
 _SECONDS_HOT: Final = 0.004
 _SECONDS_COLD: Final = 0.1
@@ -42,7 +42,10 @@ class Scan(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """The records found, and the offset to continue from. ``error``: why the record there cannot be read."""
+    """The records found, and the offset to continue from.
+
+    ``error``: why the record there cannot be read.
+    """
 
     records: bytes
     next_offset: int
@@ -95,7 +98,7 @@ class _Search:
                 return self._ended(at)
 
     def _look_at(self, base: int, candidates: Longs, entries: npt.NDArray[np.void]) -> ScanResult | None:
-        """Read the records of ``entries``; return ``None`` if the scan should continue after them."""
+        """Read the records of ``entries``; return ``None`` if the scan continues after them."""
         begin = 0
         while begin < candidates.size:
             if self._is_hot and not self._store.is_hot(int(entries["log_offset"][begin])):
@@ -120,7 +123,9 @@ class _Search:
         return begin + max(1, int(np.searchsorted(sizes, _RECORD_BYTES, side="right")))
 
     def _choose(self, records: bytes | memoryview) -> tuple[ScanResult | None, int]:
-        """Keep the records that the filter accepts; return the result if it is complete, and the number of records read."""
+        """Keep the records that the filter accepts; return the result if it is complete, and the
+        number of records read.
+        """
         accepts, limit = self._asked.wanted.accepts, self._asked.max_messages
         looked_at = 0
         for view in views(records):

@@ -1,10 +1,11 @@
-"""Long polls: a pull that finds no message waits until its queue has some, or until its wait time ends.
+"""Long polls: a pull that finds no message waits until its queue has some, or until its wait time
+ends.
 
-Records in memory are read at once. Others are read by the store's threads, one pull of a caller after another. If a
-caller does not read its answers, its pulls wait until it does.
+Records in memory are read at once. Others are read by the store's threads, one pull of a caller
+after another. If a caller does not read its answers, its pulls wait until it does.
 
-A pull with a filter skips the messages that the filter rejects. Its answer says where to continue, also if it has
-found nothing.
+A pull with a filter skips the messages that the filter rejects. Its answer says where to continue,
+also if it has found nothing.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class LongPolls(QueueListener):
                 self._try_when_confirmed([pull.key], self._store.log_end)
 
     def _try(self, pull: _Pull) -> bool:
-        """Answer a pull if there are messages or an error for it; return whether it no longer waits."""
+        """Answer a pull if there are messages or an error; return whether it no longer waits."""
         if pull.group and self._store.state.delivery.groups.is_paused(pull.group):
             return False
         if not pull.caller.has_room:
@@ -135,7 +136,7 @@ class LongPolls(QueueListener):
         return scan_if_hot(self._store, _scan_of(pull, pull.wanted))
 
     def _take(self, pull: _Pull, scanned: ScanResult) -> bool:
-        """Take the result of a scan, from whose end the pull continues; return whether the pull no longer waits."""
+        """Continue a pull after the scan; return whether it no longer waits."""
         moved = scanned.next_offset > pull.offset
         pull.offset = scanned.next_offset
         if scanned.records or (moved and not scanned.at_end):
@@ -189,7 +190,7 @@ class LongPolls(QueueListener):
         pull.caller.answer(pull.frame, answer.SerializeToString(), records)
 
     def _visible(self, pull: _Pull, records: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-        """Return the records that the pull's group may see, and the offset after the last of all."""
+        """Return the records that the group may see, and the offset after the last of all."""
         topics, key = self._store.state.topics, pull.key
         topic = topics[key.topic_id]
         if not topic.queues:  # a retry queue: its queue id is its topic's id
@@ -254,7 +255,7 @@ class LongPolls(QueueListener):
                 self._try(pull)
 
     def on_owner_lost(self, key: QueueKey, generation: int) -> None:
-        # What the former owner waits for would be read twice.
+        # The new owner reads the messages that the former one waits for.
         for pull in list(self._waiting.get(key, ())):
             if pull.generation == generation:
                 self._fail(pull, NotGroupMemberError(f"queue {key.queue_id} is another's by now: join again"))

@@ -21,7 +21,7 @@ Records = bytes | memoryview
 
 
 def visible_to(group: str, store: Store, topic: TopicFacts, key: QueueKey, records: Records, now: int) -> tuple[Records, int]:
-    """Return the records that ``group`` may see, and the offset after the last of all ``records``."""
+    """Return the records that ``group`` may see, and the offset after the last of all."""
     starts = scan(records, limits=STORED_LIMITS).starts
     header = RecordColumns(records, starts).header
     offsets = header["queue_offset"].astype(np.int64)

@@ -1,6 +1,7 @@
 """Alarms: callbacks at a time, in slots of 5 ms.
 
-An alarm never rings early. Alarms are never cancelled: the callback checks whether the event still applies.
+An alarm never rings early. Alarms are never cancelled: the callback checks whether the event still
+applies.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Alarms:
         return sum(len(keys) for rings in self._slots.values() for keys in rings.values())
 
     def at(self, due_ms: int, ring: Callable[[list[K]], None], key: K) -> None:
-        """Call ``ring`` at ``due_ms`` with ``key`` and its other keys that are due by then, in the order of their slots."""
+        """Call ``ring`` at ``due_ms`` with ``key`` and its other keys that are due by then, in the
+        order of their slots.
+        """
         slot = -(-due_ms // _SLOT_MS)
         rings = self._slots.get(slot)
         if rings is None:
@@ -55,7 +58,7 @@ class Alarms:
             keys.append(key)
 
     def ring_due(self) -> int:
-        """Ring all alarms that are due, and return the number of their keys. Only tests that move a clock need to call it."""
+        """Ring all alarms that are due now, before the loop does; return the number of their keys."""
         now = self._clock.wall_ms() // _SLOT_MS
         due: dict[Ring, list[Any]] = {}
         while self._upcoming and self._upcoming[0] <= now:

@@ -1,4 +1,4 @@
-"""A background task of the broker: at most one run at a time, retried one second after a failure."""
+"""A background task of the broker: one run at a time, retried one second after a failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class BackgroundWork(Protocol):
         ...
 
     def on_end(self, after_ms: int) -> None:
-        """The run has ended. If it failed, the next one begins ``after_ms`` later or more; otherwise that is 0."""
+        """The run has ended.
+
+        If it failed, the next one begins ``after_ms`` later or more; otherwise that is 0.
+        """
         ...
 
 

@@ -1,9 +1,10 @@
 """The broker's clock: wall time without steps.
 
-Time passes with ``CLOCK_BOOTTIME``, which nobody can set. If the wall clock differs, it was set or it was wrong:
+Time passes with ``CLOCK_BOOTTIME``, which cannot be set. If the wall clock differs, it was set or
+it was wrong:
 
-- If it is ahead for a minute, the broker's clock jumps by the smallest lead of that minute. A clock that is set
-  wrong and then corrected fires nothing early.
+- If it is ahead for a minute, the broker's clock jumps by the smallest lead of that minute. A clock
+  that is set wrong and then corrected fires nothing early.
 - If it is behind, the broker's clock runs more slowly until both agree. It never runs back.
 """
 
@@ -51,7 +52,7 @@ class BrokerClock:
             return self._now // _MS
 
     def _weigh(self, lead: int, at: int) -> None:
-        """Track the smallest ``lead`` of the wall clock, and jump by it once the clock was ahead for a minute."""
+        """Track the smallest ``lead`` of the wall clock, and jump by it after a minute."""
         if lead <= _SAME:
             self._ahead_since = None
         elif self._ahead_since is None:

@@ -13,7 +13,10 @@ __all__ = ["Caller"]
 
 
 class Caller(Protocol):
-    """Takes the answers to its requests, in any order. After its connection has ended, it drops them."""
+    """Takes the answers to its requests, in any order.
+
+    After its connection has ended, it drops them.
+    """
 
     @property
     def client_id(self) -> str:
@@ -28,7 +31,7 @@ class Caller(Protocol):
         """Whether the client reads its answers. If not, add no large ones."""
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` when the client reads its answers again; never, if its connection ends first."""
+        """Call ``resume`` when the client reads its answers again, unless its connection ends."""
 
     def answer(self, frame: Frame, header: bytes, attachment: Bytes = b"") -> None:
         """Answer a request."""

@@ -1,4 +1,4 @@
-"""What all capabilities of one broker share."""
+"""The context that all capabilities of one broker share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BrokerContext"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """Handed to each capability when the broker starts. It belongs to the event loop on which it was made."""
+    """Passed to each capability when the broker starts. It belongs to the broker's event loop."""
 
     store: Store
     clock: Clock

@@ -1,4 +1,4 @@
-"""Deferred answers: the broker answers when a thread, a task or a flush finishes, with its result or its error."""
+"""Deferred answers: the broker answers when a thread, a task or a flush finishes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DeferredAnswers:
         self.in_background(answer())
 
     def look_up(self, caller: Caller, frame: Frame, look: Callable[[], tuple[bytes, bytes]]) -> None:
-        """Answer with the result of ``look``, which runs in a thread because it may wait for the disk."""
+        """Answer with the result of ``look``. It runs in a thread, so it may wait for the disk."""
         self.later(caller, frame, asyncio.get_running_loop().run_in_executor(self.lookups, look))
 
     def close(self) -> None:

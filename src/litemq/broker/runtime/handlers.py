@@ -1,4 +1,5 @@
-"""The table of requests: for each opcode the permission that it needs and the function that handles it.
+"""The table of requests: for each opcode the permission that it needs and the function that handles
+it.
 
 Every entry point reads this one table: framed TCP today; access control, gRPC and REST will.
 """
@@ -16,7 +17,10 @@ __all__ = ["Handler", "HandlerTable", "Permission"]
 
 
 class Permission(StrEnum):
-    """The right that a request needs: a kind of resource and an action on it. Nothing checks them yet."""
+    """The right that a request needs: a kind of resource and an action on it.
+
+    Nothing checks them yet.
+    """
 
     TOPIC_PUB = "topic:pub"
     TOPIC_SUB = "topic:sub"  # for a group, which needs ``group:sub`` too
@@ -34,7 +38,9 @@ class Permission(StrEnum):
 
 
 class Handler(NamedTuple):
-    """One row: requests with ``opcode`` need ``permission`` and go to ``call``, which answers or refuses each exactly once."""
+    """One row: requests with ``opcode`` need ``permission`` and go to ``call``, which answers or
+    refuses each exactly once.
+    """
 
     opcode: int
     permission: Permission

@@ -8,16 +8,21 @@ __all__ = ["QueueEvents", "QueueListener"]
 
 
 class QueueListener:
-    """Override the events to listen to. All are called on the broker's event loop and must not block."""
+    """Override the events to listen to.
+
+    All are called on the broker's event loop and must not block.
+    """
 
     def on_append(self, keys: list[QueueKey], end: int) -> None:
-        """The queues ``keys`` have new messages, readable once the log is confirmed up to ``end``."""
+        """``keys`` have new messages, readable once the log is confirmed up to ``end``."""
 
     def on_timer_added(self) -> None:
         """The store has new timers; one of them may be due next."""
 
     def on_retry_placed(self, group: str, key: QueueKey, end: int) -> None:
-        """A retry of ``group`` was appended to its retry queue ``key``, readable once the log is confirmed up to ``end``."""
+        """A retry of ``group`` was appended to its retry queue ``key``, readable once the log is
+        confirmed up to ``end``.
+        """
 
     def on_group_changed(self, group: str) -> None:
         """The offsets of ``group`` were set, or it was resumed."""
@@ -34,7 +39,7 @@ class QueueEvents(QueueListener):
 
     def __init__(self) -> None:
         self._listeners: list[QueueListener] = []
-        # Appends are by far the most frequent event: only those who listen to it are called.
+        # Appends are by far the most frequent event: only their listeners are called.
         self._append_listeners: list[QueueListener] = []
 
     def add(self, listener: QueueListener) -> None:

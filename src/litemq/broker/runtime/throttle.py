@@ -12,7 +12,8 @@ _SECOND_NS: Final = 1_000_000_000
 class Throttle:
     """Refills at ``per_second`` up to ``burst`` tokens. Pure: the caller passes the time.
 
-    A caller may subtract more from ``tokens`` than there are. It then waits until they are refilled.
+    A caller may subtract more from ``tokens`` than there are. It then waits until they are
+    refilled.
     """
 
     __slots__ = ("_burst", "_per_second", "_refilled_ns", "tokens")

@@ -24,7 +24,7 @@ class TopicDirectory:
         return topic
 
     def find_with_queue(self, name: str, queue_id: int) -> TopicFacts:
-        """Return the topic called ``name``, or raise if there is none, or if it has no queue ``queue_id``."""
+        """Return the topic called ``name``; raise if it is unknown, or has no queue ``queue_id``."""
         topic = self.find(name)
         check_queue(topic, queue_id)
         return topic

@@ -50,7 +50,8 @@ class SendAnswers:
     def answer_known(self, known: Known, end: int) -> None:
         """Answer a request that an earlier try appended with its first receipts.
 
-        The earlier try is below log offset ``end``, so the level ``DISK`` holds once that is confirmed.
+        The earlier try is below log offset ``end``, so the level ``DISK`` holds once that is
+        confirmed.
         """
         caller, frame, earlier, level = known
 
@@ -73,10 +74,11 @@ def refuse_all(requests: list[Request], error: LiteMQError) -> None:
 
 
 def list_held_offsets(tick: SendTick, offsets: list[int], every: list[int], store_timestamp: int) -> list[int]:
-    """Move the offsets of requests that mix timers and plain records to ``tick.earlier``; return the other ``offsets``.
+    """Move the offsets of requests that mix timers and plain records to ``tick.earlier``; return
+    the other ``offsets``.
 
-    A timer has no offset yet, so ``every`` offset of such a request goes into its answer. If all records of a
-    request are timers, as is usual, the short answer is enough.
+    A timer has no offset yet, so ``every`` offset of such a request goes into its answer. If all
+    records of a request are timers, as is usual, the short answer is enough.
     """
     offsets = offsets.copy()
     firsts = list(accumulate(tick.counts, initial=0))
@@ -91,7 +93,10 @@ def list_held_offsets(tick: SendTick, offsets: list[int], every: list[int], stor
 
 
 def _answer_some(tick: SendTick, offsets: list[int], store_timestamp: int, indexes: Sequence[int], failure: LiteMQError | None) -> None:
-    """Answer the requests at ``indexes``. Neighbours of one caller share one call of ``answer_sent``."""
+    """Answer the requests at ``indexes``.
+
+    Neighbours of one caller share one call of ``answer_sent``.
+    """
     callers, frames = tick.callers, tick.frames
     if failure is not None:
         for index in indexes:

@@ -1,7 +1,7 @@
 """Deduplication: which requests of a tick are new, known, repeated or refused.
 
-The broker compares the sequences of each producer and queue with those in the store's state. Nothing is
-appended or answered here.
+The broker compares the sequences of each producer and queue with those in the store's state.
+Nothing is appended or answered here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class Deduplication:
         self._clock = context.clock
 
     def check_uniform(self, topic_id: int, requests: list[Request]) -> SendTick | None:
-        """Check ``requests`` by column. Return ``None`` if one of them is unusual: ``check`` decides then."""
+        """Check ``requests`` by column.
+
+        Return ``None`` if one of them is unusual: ``check`` decides then.
+        """
         callers, frames, queue_ids = zip(*requests, strict=True)
         batches = [frame[4] for frame in frames]
         joined = bytearray().join(batches)
@@ -45,7 +48,7 @@ class Deduplication:
         return tick
 
     def check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> SendTick:
-        """Check ``requests`` one by one, in their order, and count the valid ones against ``quotas``."""
+        """Check ``requests`` one by one, in order, and count valid ones against ``quotas``."""
         tick = SendTick()
         tentative: dict[tuple[int, int, int], int] = {}  # sequences expected once the requests before are appended
         expected_of = self._store.state.producers.expected
@@ -96,7 +99,8 @@ class Deduplication:
         return topic is not None and topic.has_priorities
 
     def _receipts(self, pair: tuple[int, int, int], sequence: int, count: int, expected: int) -> Earlier:
-        """Return the receipts of the records below ``expected``, of ``count`` records from ``sequence`` on.
+        """Return the receipts of the records below ``expected``, of ``count`` records from
+        ``sequence`` on.
 
         Raise if there is a gap before ``sequence``, or if the state no longer has a receipt.
         """

@@ -17,7 +17,10 @@ _KNOWN_HEADERS: Final = 10_000
 
 
 class SendDestinations(QueueListener):
-    """Parses each header once. Headers of sends repeat: few producers, few queues, always the same bytes."""
+    """Parses each header once.
+
+    Headers of sends repeat: few producers, few queues, always the same bytes.
+    """
 
     def __init__(self, context: BrokerContext) -> None:
         self._topics = context.topics

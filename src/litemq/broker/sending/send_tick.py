@@ -1,6 +1,7 @@
 """The sends of one event-loop tick to one topic, column by column.
 
-The loops over requests are the broker's hottest, so requests are plain tuples and each column is a list.
+The loops over requests are the broker's hottest, so requests are plain tuples and each column is a
+list.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Refused = tuple[Caller, Frame, LiteMQError]
 
 
 class SendTick:
-    """The new requests of a tick, which are appended together, and the others, which are not appended now."""
+    """The new requests of a tick, which are appended together, and the others, which are not."""
 
     __slots__ = (
         "batches",
@@ -44,7 +45,8 @@ class SendTick:
         self.counts: list[int] = []
         self.levels: list[int] = []
         self.joined: bytearray | None = None  # all batches in one buffer, if the check has joined them
-        # By index of a new request: the receipts of its first records, which an earlier try appended.
+        # By index of a new request: the receipts of its first records, which an earlier try
+        # appended.
         self.earlier: dict[int, Earlier] = {}
         # Indexes of the new requests in which a record has a due time.
         self.delayed: list[int] = []

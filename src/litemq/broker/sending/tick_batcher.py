@@ -1,7 +1,8 @@
 """Tick batching: the sends that arrive in one tick of the event loop become one append per topic.
 
-The store needs about the same time for a batch of one record as for one of sixty. So the broker joins the
-requests of all connections. Each request gets its own answer, and an invalid one is refused alone.
+The store needs about the same time for a batch of one record as for one of sixty. So the broker
+joins the requests of all connections. Each request gets its own answer, and an invalid one is
+refused alone.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ class TickBatcher:
         self._end = 0  # log offset after the last append
 
     def requests_of(self, topic_id: int) -> list[Request]:
-        """Return the requests of this tick for ``topic_id``. The caller appends its own to the list.
+        """Return the requests of this tick for ``topic_id``.
 
-        Each is answered once its records are durable at their level. Requests of one caller keep their order.
+        The caller appends its own to the list.
+
+        Each is answered once its records are durable at their level. Requests of one caller keep
+        their order.
         """
         gathered = self._gathered.get(topic_id)
         if gathered is None:
@@ -91,7 +95,10 @@ class TickBatcher:
     # While the disk is behind ---------------------------------------------------------------------------------------------------
 
     def _admit(self, gathered: dict[int, list[Request]], unconfirmed: int) -> dict[int, list[Request]]:
-        """Return the requests that the broker appends now. Others wait in the fair queue; the rest is refused."""
+        """Return the requests that the broker appends now.
+
+        Others wait in the fair queue; the rest is refused.
+        """
         now = self._loop.time()
         fair_queue = self._fair_queue
         admitted: dict[int, list[Request]] = {}
@@ -152,7 +159,8 @@ class TickBatcher:
             if len(tick.frames) == 1:
                 tick.callers[0].refuse(tick.frames[0], error)
                 return
-            # One request is invalid. A refused request leaves a gap in its sequence, so each is checked again.
+            # One request is invalid. A refused request leaves a gap in its sequence, so each is
+            # checked again.
             for request in zip(tick.callers, tick.frames, tick.queue_ids, strict=True):
                 self._append_alone(topic_id, request)
 
@@ -183,7 +191,7 @@ class TickBatcher:
                 request[0].refuse(request[1], error)
 
     def _check(self, topic_id: int, requests: list[Request], quotas: Quotas | None) -> SendTick:
-        """Check ``requests`` one by one; answer those that need no append, and put repeated ones into the next tick."""
+        """Check ``requests`` one by one; answer known ones, defer repeated ones to the next tick."""
         tick = self._deduplication.check(topic_id, requests, quotas)
         for caller, frame, error in tick.refused:
             caller.refuse(frame, error)

@@ -1,8 +1,9 @@
 """Changes of timers: delayed messages are cancelled, or get another due time.
 
-The broker looks messages up in a thread, for all waiting requests together, and decides while no other writer runs.
-A message that was fired, cancelled, moved or carried on since the look-up is looked up again. So each change is
-valid when its record is written, and a cancelled message never fires.
+The broker looks messages up in a thread, for all waiting requests together, and decides while no
+other writer runs. A message that was fired, cancelled, moved or carried on since the look-up is
+looked up again. So each change is valid when its record is written, and a cancelled message never
+fires.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ class TimerTick:
         self._moved.append(Control(timer_moved=moved))
 
     def controls(self) -> list[Control]:
-        """Return the records of the changes. One record has up to ``_ENDED_AT_ONCE`` cancelled messages."""
+        """Return the records of the changes.
+
+        One record has up to ``_ENDED_AT_ONCE`` cancelled messages.
+        """
         ended = [self._ended[at : at + _ENDED_AT_ONCE] for at in range(0, len(self._ended), _ENDED_AT_ONCE)]
         return [*(Control(timers_ended=TimersEnded(timers=some, cancelled=True)) for some in ended), *self._moved]
 

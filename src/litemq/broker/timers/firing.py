@@ -1,8 +1,9 @@
-"""Timer firing: when a delayed message is due, the broker appends it to the queue that it was sent to.
+"""Timer firing: when a delayed message is due, the broker appends it to the queue that it was sent
+to.
 
-The waiting record (kind 1) is appended again with itself as the origin (kind 2). The same record delivers the
-message and ends its timer, so the message neither fires twice nor gets lost. All messages that are due at one
-moment are one append.
+The waiting record (kind 1) is appended again with itself as the origin (kind 2). The same record
+delivers the message and ends its timer, so the message neither fires twice nor gets lost. All
+messages that are due at one moment are one append.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class TimerFiring(QueueListener):
             self._set_alarm(due)
 
     def close(self) -> None:
-        """Fire no more. The next broker of the store fires what is due."""
+        """Fire no more. The next broker of the store fires due timers."""
         self._task.close()
 
     async def work(self) -> None:
@@ -98,7 +99,7 @@ class TimerFiring(QueueListener):
             self._set_for = None
 
     def on_end(self, after_ms: int) -> None:
-        """Set the alarm for the next due time, or for the time at which the next timers must be loaded."""
+        """Set the alarm for the next due time, or for the next load of timers."""
         timers = self._store.timers
         nearest = max(timers.near_end - _NEAR_MS, self._load_after) if self._loading is None else _NEVER
         due = timers.next_due
@@ -108,7 +109,11 @@ class TimerFiring(QueueListener):
             self._set_alarm(max(nearest, self._clock.wall_ms() + max(1, after_ms)))
 
     async def _load(self, now: int) -> None:
-        """Load timers. Wait for those that are due, not for those of the next minutes: retention may hold the files."""
+        """Load timers.
+
+        Wait for those that are due, not for those of the next minutes: retention may hold the
+        files.
+        """
         near_end = self._store.timers.near_end
         is_urgent = near_end <= now
         if self._loading is None and near_end < now + _NEAR_MS and (is_urgent or now >= self._load_after):
@@ -151,7 +156,8 @@ class TimerFiring(QueueListener):
         try:
             return self._append(timers, records)
         except (InvalidArgumentError, RecordFormatError):
-            # One of them was carried on or cancelled meanwhile, or is damaged: fire the others without it.
+            # One of them was carried on or cancelled meanwhile, or is damaged: fire the others
+            # without it.
             fired = 0
             for timer, record in zip(timers, records, strict=True):
                 fired += self._append_alone(timer, record)
@@ -189,7 +195,10 @@ class TimerFiring(QueueListener):
             return 0
 
     def _destination(self, record: bytes | memoryview, known: dict[bytes, dict[int, QueueKey | None]]) -> QueueKey | None:
-        """Return the queue that a record was sent to, if it is still there. ``known`` caches the look-ups."""
+        """Return the queue that a record was sent to, if it is still there.
+
+        ``known`` caches the look-ups.
+        """
         (queue_id,) = _QUEUE_ID.unpack_from(record, _QUEUE_ID_AT)
         id_length, topic_length = _LENGTHS.unpack_from(record, _LENGTHS_AT)
         topic_at = FIXED_BYTES + id_length
@@ -206,7 +215,7 @@ class TimerFiring(QueueListener):
         self._end([TimerEnded(pending=timer.pending, due=timer.due, size=timer.size)])
 
     def _end(self, taken: list[TimerEnded], *, is_wanted: bool = False) -> None:
-        """Append one record that ends the timers ``taken``, except those that were ended or moved meanwhile."""
+        """End the timers ``taken`` in one record, except those that were ended or moved meanwhile."""
 
         def decide() -> list[Control]:
             ended = [timer for timer in taken if self._store.timers.is_taken(timer.pending)]

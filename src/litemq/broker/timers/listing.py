@@ -1,7 +1,7 @@
 """Timer listing: waiting delayed messages, page by page in the order of their due times.
 
-Timers have neither topic nor key, so the broker reads their records, up to a limit per page, and selects from them.
-Messages with a key are found through the key index.
+Timers have neither topic nor key, so the broker reads their records, up to a limit per page, and
+selects from them. Messages with a key are found through the key index.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TimerListing:
         return answer
 
     def _candidates(self, request: ListTimersRequest, after: tuple[int, int], until: int) -> tuple[list[Timer], bool]:
-        """Return the timers from ``after`` to ``until``, in order, and whether there are no more."""
+        """Return the timers from ``after`` to ``until``, in order, and whether these are all."""
         if request.key:
             with_key = self._with_key(request.topic, request.key)
             if with_key is not None:
@@ -84,7 +84,7 @@ class TimerListing:
         return timers, len(timers) < _LOOKED_AT
 
     def _with_key(self, topic: str, key: str) -> list[Timer] | None:
-        """Return the timers with ``key``; ``None`` if there are too many, so that reading in order is better."""
+        """Return the timers with ``key``; ``None`` if there are too many."""
         found = self._store.find(topic, key, _MOST_WITH_KEY, anywhere=True)
         if len(found) == _MOST_WITH_KEY:
             return None
@@ -100,7 +100,9 @@ class TimerListing:
         ]
 
     def _read(self, timers: Iterable[Timer]) -> Iterator[tuple[Timer, RecordView | None]]:
-        """Yield the records of ``timers``, up to ``_READ_BYTES``; ``None`` if one is gone meanwhile or cannot be read."""
+        """Yield the records of ``timers``, up to ``_READ_BYTES``; ``None`` if one is gone meanwhile
+        or cannot be read.
+        """
         size = 0
         for timer in timers:
             size += timer.size

@@ -65,7 +65,8 @@ class TimerLookup:
 
     def find(self, names: Iterable[TimerName]) -> dict[TimerName, FoundTimer]:
         """Return the state of the messages ``names``, including the latest appends."""
-        # A record that fired a message is not found before it is confirmed: without it, the message would seem cancelled.
+        # A record that fired a message is not found before it is confirmed: without it, the message
+        # would seem cancelled.
         self._store.wait_confirmed(self._store.log_end)
         copies = {name: self._copies(name) for name in dict.fromkeys(names)}
         pendings = [one for found in copies.values() for one in found if is_pending(one)]
@@ -73,7 +74,7 @@ class TimerLookup:
         return {name: self._state(name, found, live) for name, found in copies.items()}
 
     def _copies(self, name: TimerName) -> list[StoredRecord]:
-        """Return all records with the id, the latest first, without bodies because there may be many."""
+        """Return all records with the id, the latest first, without their bodies."""
         found = self._store.find(name.topic, name.message_id, _MOST_COPIES, anywhere=True)
         return [one._replace(record=one.record._replace(body=b"")) for one in found if one.record.message_id == name.message_id]
 

@@ -47,7 +47,10 @@ class ArchiveRequests:
         caller.answer(frame, answer.SerializeToString())
 
     def _archived_through(self, caller: Caller, frame: Frame) -> None:
-        """Record that queues are archived. Retention may delete their messages once the record is durable."""
+        """Record that queues are archived.
+
+        Retention may delete their messages once the record is durable.
+        """
         request = parse(ArchivedThroughRequest, frame[3])
         check_name(request.topic)
         topic = self._topics.find(request.topic)

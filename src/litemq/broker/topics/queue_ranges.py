@@ -10,7 +10,10 @@ __all__ = ["full_range_of", "range_of"]
 
 
 def full_range_of(store: Store, key: QueueKey) -> QueueRange:
-    """Return ``range_of`` with the start of the topic's archive, if the archive has older offsets. Too costly for each pull."""
+    """Return ``range_of`` with the start of the topic's archive, if the archive has older offsets.
+
+    Too costly for each pull.
+    """
     queue_range, earliest = range_of(store, key), store.state.earliest(key)
     if earliest < queue_range.least:
         queue_range.archived_from = earliest

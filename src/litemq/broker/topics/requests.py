@@ -109,7 +109,9 @@ class TopicRequests:
         )
 
     def _answer_change(self, caller: Caller, frame: Frame, answer: Message) -> None:
-        """Answer once the change is durable, and NameServers know of it: a client that asks for the route next finds it."""
+        """Answer once the change is durable, and NameServers know of it: a client that asks for the
+        route next finds it.
+        """
         self._events.on_topics_changed()
         end = self._store.log_end
 

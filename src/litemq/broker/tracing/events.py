@@ -1,7 +1,7 @@
 """Trace events as records. One record has many events, and is found by the message id of each.
 
-The body is JSON, for people who tail the topic and for programs that read it as a table: a list of objects with the
-fields of ``TraceEvent`` that are not empty.
+The body is JSON, for people who tail the topic and for programs that read it as a table: a list of
+objects with the fields of ``TraceEvent`` that are not empty.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _FIRST: Final = {"scheduled": 0, "stored": 1, "fired": 1, "redriven": 1, "retrie
 
 
 def in_order(events: Iterable[TraceEvent]) -> list[TraceEvent]:
-    """Return ``events`` sorted by time, and within a millisecond in the order of a message's life."""
+    """Return ``events`` by time, and within a millisecond in the order of a message's life."""
     return sorted(events, key=lambda event: (event.at, _FIRST.get(event.event, 3)))
 
 
 def encode_events(events: Iterable[TraceEvent], now: int) -> Iterator[bytes]:
-    """The records that tell some events: so many that the ids of each fit among its keys."""
+    """Yield the records of ``events``. The keys of a record are the message ids of its events."""
     batch: list[TraceEvent] = []
     ids: dict[str, None] = {}
     for event in events:

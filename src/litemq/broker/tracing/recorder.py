@@ -1,8 +1,10 @@
-"""The trace recorder: writes the events of messages to ``LITEMQ_SYS_TRACE``. Off, for some messages, or for all.
+"""The trace recorder: writes the events of messages to ``LITEMQ_SYS_TRACE``.
 
-Tracing is asynchronous. The recorder reads appended messages from their queues a moment later; all events of that
-moment are one append, whose flush nobody waits for. The recorder drops events that arrive faster than it can write
-them, and records the number dropped.
+Off, for some messages, or for all.
+
+Tracing is asynchronous. The recorder reads appended messages from their queues a moment later; all
+events of that moment are one append, without a wait for the disk. The recorder drops events that
+arrive faster than it can write them, and records the number dropped.
 """
 
 from __future__ import annotations
@@ -78,14 +80,14 @@ class TraceRecorder(QueueListener):
         self._acked_to.setdefault((group, key), offset)
 
     def on_settled(self, group: str, client: str, key: QueueKey, begin: int, end: int, what: str, detail: str = "") -> None:
-        """``group`` has settled the offsets ``begin`` … ``end`` − 1: acked, released, failed or rejected."""
+        """``group`` has settled messages of a queue: acked, released, failed or rejected."""
         now = self._clock.wall_ms()
         for fields in self._read(key, begin, end):
             if self._sampler.takes(fields.message_id):
                 self._note(_event(now, what, fields)._replace(group=group, client=client, detail=detail or _detail(fields)))
 
     def on_committed(self, group: str, client: str, key: QueueKey, offset: int) -> None:
-        """``group`` has committed ``offset``: the messages since its last commit are acknowledged."""
+        """``group`` has committed ``offset``: it has acknowledged the messages below it."""
         begin = self._acked_to.get((group, key), offset)
         self._acked_to[group, key] = offset
         begin = max(begin, self._store.state.least.get(key, 0))
@@ -143,7 +145,7 @@ class TraceRecorder(QueueListener):
                 self._flush_soon()
 
     def _read(self, key: QueueKey, begin: int, end: int) -> list[MessageFields]:
-        """Return messages of a queue that are in memory and confirmed; count the others as missed."""
+        """Return messages that are in memory and confirmed; count the others as missed."""
         try:
             records = self._store.read_if_hot(key, begin, min(end - begin, _READ_MESSAGES), _READ_BYTES)
         except LiteMQError:

@@ -1,4 +1,5 @@
-"""A caller whose answers are traced: the messages that it receives for a group, and those that it settles.
+"""A caller whose answers are traced: the messages that it receives for a group, and those that it
+settles.
 
 The broker's capabilities do not know of the trace.
 """
@@ -102,7 +103,7 @@ class TracedCaller:
 
 
 class TracedCallers:
-    """The wrapper of each caller: always the same one, because the broker identifies callers by it."""
+    """The wrapper of each caller: always the same, since the broker identifies callers by it."""
 
     def __init__(self, recorder: TraceRecorder, store: Store) -> None:
         self._recorder = recorder

@@ -25,7 +25,9 @@ class HalfCapacity:
         self._backlog = backlog
 
     def check(self, topic: TopicFacts, queue_id: int, size: int, due: int, new: int) -> None:
-        """Raise unless ``size`` bytes in ``new`` further transactions fit the limits; ``due`` is the latest due time (ms)."""
+        """Raise unless ``size`` bytes in ``new`` further transactions fit the limits; ``due`` is
+        the latest due time (ms).
+        """
         self._backlog.check(topic, queue_id)
         halves, store = self._store.state.delivery.halves, self._store
         if new and len(halves) + new > self._limits.max_transactions:

@@ -1,8 +1,9 @@
 """Check-back: the broker asks producers for the outcome of undecided transactions.
 
-Producers that can answer for a group wait with a poll. The broker asks one of them, and it answers as if it ended
-the transaction. All checks of a round are one record, so a restart neither forgets nor repeats them. A round counts
-also if no producer is there: after ``max_checks`` rounds, the transaction becomes dead letters.
+Producers that can answer for a group wait with a poll. The broker asks one of them, and it answers
+as if it ended the transaction. All checks of a round are one record, so a restart neither forgets
+nor repeats them. A round counts also if no producer is there: after ``max_checks`` rounds, the
+transaction becomes dead letters.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class CheckBack:
         self._caller_polls: dict[Caller, set[_Poll]] = {}
         self._waiting = 0
         self._unasked: dict[str, dict[str, None]] = {}  # by group: transactions for the next poll
-        # Since the last check of a transaction: the producer that was asked later, and those that answered *unknown*.
+        # Since the last check of a transaction: the producer that was asked later, and those that
+        # answered *unknown*.
         self._late: dict[str, str] = {}
         self._unknown: set[str] = set()
         self._closed = False
@@ -90,7 +92,9 @@ class CheckBack:
                 self._set_alarm(name, self.schedule.next_at(known))
 
     def _set_alarm(self, name: str, due: int) -> None:
-        """Set an alarm for ``due``, or for the next minute: most transactions end before, and alarms are never cancelled."""
+        """Set an alarm for ``due``, or for the next minute: most transactions end before, and
+        alarms are never cancelled.
+        """
         self._alarms.at(min(due, self._clock.wall_ms() + _LOOK_MS), self._ring, name)
 
     def on_outcome_unknown(self, transaction: str) -> None:
@@ -147,7 +151,7 @@ class CheckBack:
             self._answers.in_background(self._ask(asked, asked.chosen))
 
     def _poll_for(self, group: str, name: str) -> _Poll | None:
-        """Return the next poll of the group that has not reached its limit, and add the transaction to it."""
+        """Add the transaction to the next poll of the group that is below its limit; return it."""
         polls = self._polls.get(group, _NOBODY)
         for _ in range(len(polls)):
             poll = polls[0]

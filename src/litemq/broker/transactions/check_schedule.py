@@ -1,4 +1,5 @@
-"""The check schedule: when and how often the broker asks a producer for the outcome of a transaction.
+"""The check schedule: when and how often the broker asks a producer for the outcome of a
+transaction.
 
 The first message decides, else its topic, else the broker's limits.
 """

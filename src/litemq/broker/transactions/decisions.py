@@ -1,8 +1,10 @@
-"""Decisions: commits and rolls back the transactions of producers. Requests of one tick are one append.
+"""Decisions: commits and rolls back the transactions of producers.
 
-The messages of committed transactions are themselves the decision, all of them in one append. If a transaction is
-large, or its halves are not in memory, a record commits it, and its messages follow. The first decision stands: a
-repeated request is answered with it.
+Requests of one tick are one append.
+
+The messages of committed transactions are themselves the decision, all of them in one append. If a
+transaction is large, or its halves are not in memory, a record commits it, and its messages follow.
+The first decision counts: a repeated request is answered with it.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ class Decisions:
         requests, self._gathered = self._gathered, []
         try:
             answers = self._end(requests)
-        except LiteMQError as error:  # decisions that were appended before stand; a repeated request is answered with them
+        except LiteMQError as error:  # decisions that were appended before count; a repeated request is answered with them
             failure = error
         except Exception:  # noqa: BLE001  every caller waits for an answer
             _LOG.exception("transactions could not be ended")
@@ -100,7 +102,7 @@ class Decisions:
             request.caller.refuse(request.frame, failure)
 
     def _end(self, requests: list[_Request]) -> list[EndTransactionsAnswer]:
-        """Apply all requests of a tick, in their order: the first decision about a transaction stands."""
+        """Apply the requests of a tick in order: the first decision of a transaction counts."""
         committed: dict[str, None] = {}
         rolled_back: dict[str, None] = {}
         answers = []

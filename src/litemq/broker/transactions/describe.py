@@ -26,7 +26,7 @@ _STATES: Final = {Outcome.COMMITTED: TX_COMMITTED, Outcome.ROLLED_BACK: TX_ROLLE
 
 
 def facts_of(halves: Halves, transaction: str, schedule: CheckSchedule) -> TransactionFacts:
-    """Return the facts of ``transaction`` for the wire. If it has ended, they are its state only."""
+    """Return the facts of ``transaction`` for the wire; of an ended one, its state only."""
     facts = TransactionFacts(transaction=transaction, group=group_of(transaction), is_sink=not is_producers(transaction))
     known: Transaction | None = halves.get(transaction)
     facts.state = state_of(halves, transaction)

@@ -1,7 +1,9 @@
-"""The half batcher: halves of producers that arrive in one event-loop tick for one topic are one append.
+"""The half batcher: halves of producers that arrive in one event-loop tick for one topic are one
+append.
 
-A half names its transaction and its number there. A repeated half is answered like the first. A half whose number is
-not the next, or whose transaction has ended, is refused alone; the others of its request are stored.
+A half names its transaction and its number there. A repeated half is answered like the first. A
+half whose number is not the next, or whose transaction has ended, is refused alone; the others of
+its request are stored.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ class _Request(NamedTuple):
 
 
 class _ParsedHalves(NamedTuple):
-    """The records of valid requests: where those of each request begin, and the transaction of each record."""
+    """The records of valid requests: where those of each request begin, and the transaction of each
+    record.
+    """
 
     columns: RecordColumns
     queue_ids: npt.NDArray[np.int64]
@@ -162,7 +166,9 @@ class HalfBatcher:
         return _ParsedHalves(columns, queues, bounds, [str(joined[at : at + length], "utf-8", "replace") for at, length in spans])
 
     def _choose(self, parsed: _ParsedHalves) -> tuple[list[int], dict[int, LiteMQError], list[str]]:
-        """Return the numbers of the records to append, the errors of refused ones, and the transactions that begin."""
+        """Return the numbers of the records to append, the errors of refused ones, and the
+        transactions that begin.
+        """
         halves, limit = self._halves, self._limits.max_transaction_messages
         chosen: list[int] = []
         refused: dict[int, LiteMQError] = {}

@@ -14,7 +14,10 @@ _TRIES: Final = 3  # retention may move a half while it is read
 
 
 def records_of(store: Store, transactions: Sequence[str], max_bytes: int) -> dict[str, list[bytes]]:
-    """Return the records of ``transactions``, about ``max_bytes``, and at least one. The last transaction may be incomplete."""
+    """Return the records of ``transactions``, about ``max_bytes``, and at least one.
+
+    The last transaction may be incomplete.
+    """
     found: dict[str, list[bytes]] = {}
     size = 0
     for name in transactions:
@@ -29,7 +32,9 @@ def records_of(store: Store, transactions: Sequence[str], max_bytes: int) -> dic
 
 
 def halves_of(store: Store, transaction: str, max_bytes: int) -> list[bytes]:
-    """Return the records of a transaction that are neither published nor dead, in order: about ``max_bytes``, and at least one."""
+    """Return the records of a transaction that are neither published nor dead, in order: about
+    ``max_bytes``, and at least one.
+    """
     for attempt in range(_TRIES):
         known = store.state.delivery.halves.get(transaction)
         records: list[bytes] = []

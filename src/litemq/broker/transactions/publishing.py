@@ -57,7 +57,8 @@ class HalfPublisher:
                 keys = halves.decided_queues()
                 await store.confirmed(store.log_end)  # the decision first
                 published += await self._publish_confirmed()
-                # Retention publishes halves, too, before it deletes them: waiting readers of these queues look again.
+                # Retention publishes halves, too, before it deletes them: waiting readers of these
+                # queues look again.
                 self._events.on_append(keys, store.log_end)
                 self._events.on_timer_added()
         return published

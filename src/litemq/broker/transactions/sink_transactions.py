@@ -1,8 +1,8 @@
 """Sink transactions: how Spark jobs write exactly once.
 
-Each attempt of a task is a transaction of its own. The job's driver names the attempts that count, and the decision
-is one record. The broker then publishes the halves, a MiB at a time. After a restart it continues where it stopped,
-because the message of each half names the half.
+Each attempt of a task is a transaction of its own. The job's driver names the attempts that count,
+and the decision is one record. The broker then publishes the halves, a MiB at a time. After a
+restart it continues where it stopped, because the message of each half names the half.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Transactions: invisible halves, the decision about them, and the messages that they become.
 
-Producers and Spark jobs use them. A producer sends halves, does its other work, and commits or rolls back. If it does
-neither, the broker asks it. The halves of both are in one topic, and are published in the same way.
+Producers and Spark jobs use them. A producer sends halves, does its other work, and commits or
+rolls back. If it does neither, the broker asks it. The halves of both are in one topic, and are
+published in the same way.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Transactions:
         )
 
     async def publish_decided(self) -> int:
-        """Publish all decided halves now instead of in the background; return the number of messages."""
+        """Publish all decided halves now; return the number of messages."""
         return await self._publisher.publish_all()
 
     def caller_gone(self, caller: Caller) -> None:

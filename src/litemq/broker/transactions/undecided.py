@@ -1,7 +1,7 @@
 """Gives up undecided transactions: their halves become dead letters, with the history of checks.
 
-One record per message ends the half and stores it. The first of them ends the transaction. After a crash in
-between, the next broker of the store continues with the others.
+One record per message ends the half and stores it. The first of them ends the transaction. After a
+crash in between, the next broker of the store continues with the others.
 """
 
 from __future__ import annotations
