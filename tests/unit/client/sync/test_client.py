@@ -61,7 +61,7 @@ def mq() -> Iterator[Client]:
             self._context = local_cluster("a")
             cluster = await self._context.__aenter__()
             clusters.append(cluster)
-            self._names._link._connect = self._connect = cluster.connect
+            self._names._link._connect = self._links._connect = cluster.connect
             await super().open()
 
         async def close(self, within: float) -> None:
