@@ -1,4 +1,4 @@
-"""The byte layout of a record, version 2. ``record_encode.py`` writes it, ``record_decode.py`` reads it.
+"""The byte layout of a record, version 2, for ``record_encode.py`` and ``record_decode.py``.
 
 All integers are big-endian, all strings UTF-8. The fields of fixed size come first, so that
 ``columns/record_columns.py`` can read thousands of records by column::
@@ -118,9 +118,11 @@ FIXED_FIELDS: Final = struct.Struct(
 
 
 def check_buffer(buffer: Buffer) -> None:
-    """A view whose items are not single bytes in a row would be counted and cut in items, not bytes."""
+    """Raise unless ``buffer`` is a run of single bytes: other views are sliced in items."""
     if isinstance(buffer, memoryview) and (buffer.itemsize != 1 or not buffer.c_contiguous or buffer.ndim != 1):
-        raise InvalidArgumentError("a memoryview must be a plain run of bytes: cast it to 'B', and copy it where it has gaps")
+        raise InvalidArgumentError(
+            "a memoryview must be a plain run of bytes: cast it to 'B', and copy it where it has gaps",
+        )
     if not isinstance(buffer, (bytes, bytearray, memoryview)):
         raise InvalidArgumentError(f"{type(buffer).__name__} is no buffer: pass bytes, a bytearray or a memoryview")
 

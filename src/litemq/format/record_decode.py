@@ -39,7 +39,8 @@ from litemq.types import LATEST_TIME_MS, BodyCodec, Durability, MessageType, Rec
 __all__ = ["decode_list", "decode_record"]
 
 _Fields = tuple[int, ...]  # as FIXED_FIELDS unpacks them
-_Bounds = tuple[int, int, int, int, int, int, int, int, int]  # where the parts from the topic on begin, and where the body ends
+# Where each part from the topic on begins, and where the body ends.
+_Bounds = tuple[int, int, int, int, int, int, int, int, int]
 
 # Positions in _Fields.
 _SIZE: Final = 0
@@ -51,6 +52,7 @@ _PRODUCER: Final = slice(14, 25)
 _LENGTHS: Final = slice(25, 35)
 _LAST_ZERO: Final = 30
 
+_COPIED_BYTES: Final = 4096  # a slice of fewer bytes costs less than a view
 _UNSTAMPED: Final = bytes(PRODUCER_BYTES_AT - STAMP_AT)
 _KINDS: Final = tuple(RecordKind)
 _TYPES: Final = tuple(MessageType)
@@ -67,12 +69,14 @@ def decode_record(
     verify_crc: bool = True,
     limits: RecordLimits = DEFAULT_LIMITS,
 ) -> StoredRecord:
-    """Decode the record at ``position``, or raise ``RecordFormatError`` for the first rule it breaks."""
+    """Decode the record at ``position``. Raise ``RecordFormatError`` for the first broken rule."""
     if type(buffer) is not bytes:
         check_buffer(buffer)
     raw, fields, bounds = _check_frame(buffer, position, limits.max_record_bytes)
-    if verify_crc and crc32c(memoryview(raw)[PRODUCER_BYTES_AT:]) != fields[_PRODUCER_CRC]:
-        _refuse(Problem.PRODUCER_CRC, position)
+    if verify_crc:
+        produced = raw if fields[_SIZE] < _COPIED_BYTES else memoryview(raw)
+        if crc32c(produced[PRODUCER_BYTES_AT:]) != fields[_PRODUCER_CRC]:
+            _refuse(Problem.PRODUCER_CRC, position)
     stamp = _check_stamp(raw, position, fields, stage, verify_crc)
     record = _check_producer_part(raw, position, fields, bounds)
     return _new(StoredRecord, (record, stamp, fields[_SIZE], 2, None))
@@ -83,12 +87,13 @@ def _refuse(problem: Problem, position: int, detail: str = "") -> NoReturn:
 
 
 def _check_frame(buffer: Buffer, position: int, max_record_bytes: int) -> tuple[bytes, _Fields, _Bounds]:
-    """Check magic, size and lengths; return the record's bytes, its fixed fields and its parts' bounds."""
+    """Check magic, size and lengths; return the record's bytes, fixed fields and part bounds."""
     end = len(buffer)
     if position < 0:
         raise InvalidArgumentError(f"position={position}: a record begins at 0 or later")
     if end - position < FIXED_BYTES:
-        _refuse(Problem.TRUNCATED, position, f"{max(0, end - position)} bytes are left, a record has at least {FIXED_BYTES}")
+        left = max(0, end - position)
+        _refuse(Problem.TRUNCATED, position, f"{left} bytes are left, a record has at least {FIXED_BYTES}")
     fields: _Fields = FIXED_FIELDS.unpack_from(buffer, position)
     size = fields[_SIZE]
     if fields[_MAGIC] != MAGIC:
@@ -113,20 +118,20 @@ def _check_frame(buffer: Buffer, position: int, max_record_bytes: int) -> tuple[
     raw = buffer[position:stop]
     if type(raw) is not bytes:
         raw = bytes(raw)  # slices of bytes cost a third of slices of a memoryview
-    return raw, fields, (topic_at, transaction_at, sharding_at, host_at, tags_at, keys_at, properties_at, body_at, body_end)
+    bounds = topic_at, transaction_at, sharding_at, host_at, tags_at, keys_at, properties_at, body_at, body_end
+    return raw, fields, bounds
 
 
 def _check_stamp(raw: bytes, position: int, fields: _Fields, stage: Stage, verify_crc: bool) -> Stamp | None:
-    """Check the broker's fields and their checksum; return them, or ``None`` for a record that was sent."""
+    """Check the broker's fields and checksum. A record in ``Stage.SENT`` has no stamp."""
     if stage is Stage.STORED:
         if verify_crc and crc32c(raw[STAMPED_BYTES_AT:PRODUCER_BYTES_AT]) != fields[_BROKER_CRC]:
             _refuse(Problem.BROKER_CRC, position)
-        commitlog_offset, queue_offset, store_timestamp, origin, topic_id, queue_id, epoch, kind, zero, consume_count = fields[_STAMP]
-        if kind > 7 or zero or commitlog_offset < 0 or queue_offset < 0 or origin < -1 or not 0 <= store_timestamp <= LATEST_TIME_MS:
+        offset, queue_offset, stored_at, origin, topic_id, queue_id, epoch, kind, zero, count = fields[_STAMP]
+        if kind > 7 or zero or offset < 0 or queue_offset < 0 or origin < -1 or not 0 <= stored_at <= LATEST_TIME_MS:
             _refuse(Problem.STAMP, position, "a field of the broker's is out of range")
-        return _new(
-            Stamp, (commitlog_offset, queue_offset, store_timestamp, origin, topic_id, queue_id, epoch, _KINDS[kind], consume_count)
-        )
+        stamp = offset, queue_offset, stored_at, origin, topic_id, queue_id, epoch, _KINDS[kind], count
+        return _new(Stamp, stamp)
     if stage is not Stage.SENT:
         raise InvalidArgumentError(f"stage={stage!r}: choose Stage.SENT or Stage.STORED")
     if raw[STAMP_AT:PRODUCER_BYTES_AT] != _UNSTAMPED:
@@ -136,17 +141,17 @@ def _check_stamp(raw: bytes, position: int, fields: _Fields, stage: Stage, verif
 
 def _check_producer_part(raw: bytes, position: int, fields: _Fields, bounds: _Bounds) -> Record:
     """Check the producer's fields, padding, strings and lists; return them as a ``Record``."""
-    born, due, expire_at, producer_id, sequence, tag_hash, flags, message_type, priority, reliability, zero = fields[_PRODUCER]
+    born, due, expires, producer_id, sequence, tag_hash, flags, message_type, priority, level, zero = fields[_PRODUCER]
     if (
         message_type > 4
-        or reliability > 3
+        or level > 3
         or flags > KNOWN_FLAGS
         or flags & CODEC_MASK > 2
         or zero
         or fields[_LAST_ZERO]
         or not 0 <= born <= LATEST_TIME_MS
         or not 0 <= due <= LATEST_TIME_MS
-        or not 0 <= expire_at <= LATEST_TIME_MS
+        or not 0 <= expires <= LATEST_TIME_MS
     ):
         _refuse(Problem.FIELD, position, "a field of the producer's is out of range")
     topic_at, transaction_at, sharding_at, host_at, tags_at, keys_at, properties_at, body_at, body_end = bounds
@@ -167,7 +172,9 @@ def _check_producer_part(raw: bytes, position: int, fields: _Fields, bounds: _Bo
     except UnicodeDecodeError:
         _refuse(Problem.UTF8, position)
     tags = decode_list(raw, tags_at, keys_at, position, MAX_TAGS, MAX_TAG_BYTES) if keys_at > tags_at else ()
-    keys = decode_list(raw, keys_at, properties_at, position, MAX_KEYS, MAX_KEY_BYTES) if properties_at > keys_at else ()
+    keys: tuple[str, ...] = ()
+    if properties_at > keys_at:
+        keys = decode_list(raw, keys_at, properties_at, position, MAX_KEYS, MAX_KEY_BYTES)
     properties = _check_properties(raw, properties_at, body_at, position) if body_at > properties_at else {}
     if not tags:
         expected_hash = 0
@@ -190,10 +197,10 @@ def _check_producer_part(raw: bytes, position: int, fields: _Fields, bounds: _Bo
             properties,
             _TYPES[message_type],
             priority,
-            _LEVELS[reliability],
+            _LEVELS[level],
             born,
             due,
-            expire_at,
+            expires,
             producer_id,
             sequence,
             transaction_id,
@@ -206,7 +213,7 @@ def _check_producer_part(raw: bytes, position: int, fields: _Fields, bounds: _Bo
 
 
 def _check_properties(raw: bytes, at: int, end: int, position: int) -> dict[str, str]:
-    """Check that the strings in ``raw[at:end]`` are pairs with unique names; return the properties."""
+    """Check that ``raw[at:end]`` holds pairs with unique names; return the properties."""
     pairs = decode_list(raw, at, end, position, MAX_PROPERTIES_BYTES, MAX_PROPERTIES_BYTES)
     if len(pairs) & 1:
         _refuse(Problem.LIST, position, "a property without a value")
@@ -217,7 +224,7 @@ def _check_properties(raw: bytes, at: int, end: int, position: int) -> dict[str,
 
 
 def decode_list(raw: bytes, at: int, end: int, position: int, most: int, most_bytes: int) -> tuple[str, ...]:
-    """The strings that fill ``raw[at:end]``: tags, keys, or the names and values of properties, of the record at ``position``."""
+    """Decode the strings that fill ``raw[at:end]``, a list of the record at ``position``."""
     values: list[str] = []
     while at < end:
         if end - at < 2:

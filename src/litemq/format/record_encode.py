@@ -45,11 +45,12 @@ _MIDDLE_LENGTHS: Final = struct.Struct(">HHHHHI")  # topic, transaction_id, shar
 _CRC: Final = struct.Struct(">I")
 _U16: Final = struct.Struct(">H")
 _U64_MAX: Final = 0xFFFFFFFFFFFFFFFF
+_LATEST: Final = LATEST_TIME_MS
 _PREFIX: Final = tuple(_U16.pack(n) for n in range(256))  # in front of a tag or a key
 
 
 def hash_tags(tags: Iterable[bytes]) -> int:
-    """0 for no tag, the tag's crc32c for one (0 and 0xFFFFFFFF become 1), 0xFFFFFFFF for several: then the record decides."""
+    """Hash ``tags``: 0 for none, 0xFFFFFFFF for several, else crc32c (1 if it is either)."""
     encoded = list(tags)
     if not encoded:
         return 0
@@ -79,7 +80,7 @@ def _in_range(value: int, what: str, least: int, most: int) -> int:
 
 def _check_times(**times: int) -> None:
     for what, value in times.items():
-        _in_range(value, what, 0, LATEST_TIME_MS)
+        _in_range(value, what, 0, _LATEST)
 
 
 def _body_bytes(body: bytes | bytearray) -> bytes:
@@ -103,6 +104,14 @@ def _encode_list(values: Iterable[str], what: str, most: int, most_bytes: int) -
     return b"".join([_PREFIX[len(value)] + value for value in encoded]), encoded
 
 
+def _encode_keys(keys: Sequence[str]) -> bytes:
+    if len(keys) == 1 and not isinstance(keys, str):  # most messages have one key
+        key = keys[0]
+        if type(key) is str and len(key) <= MAX_KEY_BYTES and key.isascii():
+            return _PREFIX[len(key)] + key.encode()
+    return _encode_list(keys, "key", MAX_KEYS, MAX_KEY_BYTES)[0]
+
+
 def _encode_properties(properties: Mapping[str, str]) -> bytes:
     parts = []
     for name, value in properties.items():
@@ -116,7 +125,7 @@ def _encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 class RecordTemplate:
-    """Encodes the messages of one producer to one topic: what they share is checked and encoded once."""
+    """Encodes messages of one producer to one topic; encodes the fields that they share once."""
 
     __slots__ = (
         "_attributes",
@@ -163,7 +172,7 @@ class RecordTemplate:
         self._shape = self._shaped()
 
     def also(self, properties: Mapping[str, str]) -> RecordTemplate:
-        """The same with more properties, whose names are others: for messages that share all but a few words."""
+        """Return a copy with further ``properties``, whose names must be new."""
         other = RecordTemplate.__new__(RecordTemplate)
         for name in RecordTemplate.__slots__:  # copy.copy takes nearly three times as long
             setattr(other, name, getattr(self, name))
@@ -175,7 +184,8 @@ class RecordTemplate:
         return other
 
     def _shaped(self) -> bytes:
-        fixed = _SENT.pack(0, 0, 0, self._producer_id, 0, self._attributes, 0, self._lengths, 0, len(self._properties), 0)
+        length = len(self._properties)
+        fixed = _SENT.pack(0, 0, 0, self._producer_id, 0, self._attributes, 0, self._lengths, 0, length, 0)
         return b"".join((_UNSTAMPED_HEAD.pack(0, MAGIC, 0), fixed, self._middle, self._properties))
 
     def _pack_attributes(self, message_type: MessageType, codec: BodyCodec, *, encrypted: bool) -> bytes:
@@ -184,7 +194,8 @@ class RecordTemplate:
             message_type, codec = MessageType(message_type), BodyCodec(codec)
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
-        return _ATTRIBUTES.pack(tag_hash, codec | ENCRYPTED_FLAG if encrypted else codec, message_type, priority, reliability, 0)
+        flags = codec | ENCRYPTED_FLAG if encrypted else codec
+        return _ATTRIBUTES.pack(tag_hash, flags, message_type, priority, reliability, 0)
 
     def _pack_middle(self, transaction_id: str, sharding_key: str) -> tuple[bytes, bytes]:
         """The lengths from the topic's to the tags', and those parts themselves."""
@@ -236,12 +247,7 @@ class RecordTemplate:
             encoded_id = message_id.encode()
         else:
             encoded_id = _encode_id(message_id)
-        if not keys:
-            encoded_keys = b""
-        elif len(keys) == 1 and type(keys[0]) is str and len(keys[0]) <= MAX_KEY_BYTES and keys[0].isascii() and not isinstance(keys, str):
-            encoded_keys = _PREFIX[len(keys[0])] + keys[0].encode()
-        else:
-            encoded_keys = _encode_list(keys, "key", MAX_KEYS, MAX_KEY_BYTES)[0]
+        encoded_keys = _encode_keys(keys) if keys else b""
         lengths, middle = self._lengths, self._middle
         attributes, properties = self._attributes, self._properties
         if transaction_id or sharding_key:
@@ -251,8 +257,9 @@ class RecordTemplate:
         length = FIXED_BYTES + len(encoded_id) + len(middle) + len(encoded_keys) + len(properties) + len(body)
         size = (length + 7) & ~7
         if size > self._max_record_bytes:
-            raise InvalidArgumentError(f"record of {size} bytes: at most {self._max_record_bytes} are allowed (max_record_bytes)")
-        if not (0 <= born_timestamp <= LATEST_TIME_MS and 0 <= delay_time <= LATEST_TIME_MS and 0 <= expire_at <= LATEST_TIME_MS):
+            most = self._max_record_bytes
+            raise InvalidArgumentError(f"record of {size} bytes: at most {most} are allowed (max_record_bytes)")
+        if not (0 <= born_timestamp <= _LATEST and 0 <= delay_time <= _LATEST and 0 <= expire_at <= _LATEST):
             _check_times(born_timestamp=born_timestamp, delay_time=delay_time, expire_at=expire_at)
         if not 0 <= sequence <= _U64_MAX:
             _in_range(sequence, "sequence", 0, _U64_MAX)
@@ -313,7 +320,7 @@ def stamp_record(buffer: bytearray | memoryview, position: int, stamp: Stamp) ->
     """Write the broker's fields into a record, in place."""
     _in_range(stamp.commitlog_offset, "commitlog_offset", 0, 0x7FFFFFFFFFFFFFFF)
     _in_range(stamp.queue_offset, "queue_offset", 0, 0x7FFFFFFFFFFFFFFF)
-    _in_range(stamp.store_timestamp, "store_timestamp", 0, LATEST_TIME_MS)
+    _in_range(stamp.store_timestamp, "store_timestamp", 0, _LATEST)
     _in_range(stamp.origin, "origin", -1, 0x7FFFFFFFFFFFFFFF)
     for what, value in (("topic_id", stamp.topic_id), ("queue_id", stamp.queue_id), ("epoch", stamp.epoch)):
         _in_range(value, what, 0, 0xFFFFFFFF)

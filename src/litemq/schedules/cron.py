@@ -79,7 +79,7 @@ class CronSchedule:
         self._fixed = not (fields[MINUTE].is_star or fields[HOUR].is_star)
         self._zone = zone
         self._clock = None if zone is None else clock_of(zone)
-        # Many jobs have one schedule, and each asks what others asked: for the tick that is due, and for the one behind it.
+        # Jobs that share a schedule ask for the same two times: the tick that is due, and the next.
         self._asked = self._asked_before = -1
         self._found = self._found_before = NEVER
         self._can_be_never = not (fields[DAY_OF_MONTH].is_any or self._either) or bool(self._nth)
@@ -106,7 +106,7 @@ class CronSchedule:
         self._asked, self._found = second, NEVER if found is None else found * 1000
         return self._found
 
-    # On a clock that never changes; seconds since 1970 as it shows them ------------------------------------------------------------
+    # On a clock that never changes; seconds since 1970 as it shows them ---------------------------
 
     def _local(self, after: int) -> int | None:
         """The first match later than ``after``."""
@@ -115,7 +115,9 @@ class CronSchedule:
         while day <= limit:
             today = date.fromordinal(day + _EPOCH)
             if today.month not in self._months:
-                day = (today.replace(day=1) + timedelta(days=32)).replace(day=1).toordinal() - _EPOCH if day < _LAST_DAY - 31 else limit + 1
+                if day >= _LAST_DAY - 31:
+                    return None
+                day = (today.replace(day=1) + timedelta(days=32)).replace(day=1).toordinal() - _EPOCH
                 second = 0
                 continue
             if self._is_day(today):
@@ -137,7 +139,9 @@ class CronSchedule:
             return False
         if not self._nth:
             return True
-        return (number, (day.day + 6) // 7) in self._nth or ((number, -1) in self._nth and day.day + 7 > monthrange(day.year, day.month)[1])
+        if (number, (day.day + 6) // 7) in self._nth:
+            return True
+        return (number, -1) in self._nth and day.day + 7 > monthrange(day.year, day.month)[1]
 
     def _time_from(self, second: int) -> int | None:
         """The first time of a day that is not before a second of it."""
@@ -157,7 +161,7 @@ class CronSchedule:
             at = bisect_right(hours, hour)
         return hours[at] * 3600 + minutes[0] * 60 + seconds[0] if at < len(hours) else None
 
-    # On one that does; seconds since 1970 ------------------------------------------------------------------------------------------
+    # On a clock that changes; seconds since 1970 --------------------------------------------------
 
     def _offset(self, second: int) -> int:
         """What the clock shows at a moment, less the moment itself."""
@@ -181,7 +185,8 @@ class CronSchedule:
 
     def _at_fixed_time(self, after: int) -> int | None:
         shown = after + self._offset(after)
-        for _ in range(DAY_SECONDS):  # it ends long before: what is not later than ``after`` is in one hour that comes twice
+        # The loop ends early: only in an hour that occurs twice is a moment not later.
+        for _ in range(DAY_SECONDS):
             found = self._local(shown)
             if found is None:
                 return None
@@ -214,7 +219,7 @@ class CronSchedule:
 
 @lru_cache(maxsize=50_000)
 def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
-    """The schedule of an expression in a time zone, UTC where none is named. Raises ``CronSyntaxError`` where it can be none."""
+    """Parse ``expression``; ``timezone`` is UTC by default. Raise ``CronSyntaxError`` if invalid."""
     if len(expression) > _MOST_CHARS:
         raise CronSyntaxError(f"a cron expression of {len(expression)} characters: at most {_MOST_CHARS} are allowed")
     fields = _ALIASES.get(expression.strip().lower(), expression).lower().split()
@@ -222,8 +227,8 @@ def cron_schedule(expression: str, timezone: str = "") -> CronSchedule:
         fields.insert(0, "0")
     if len(fields) != 6:
         raise CronSyntaxError(
-            f"{expression!r} has {len(fields)} fields: write second minute hour day month weekday, or five without the second; "
-            f"or {', '.join(_ALIASES)}, @every 90s"
+            f"{expression!r} has {len(fields)} fields: write second minute hour day month weekday, "
+            f"or five without the second; or {', '.join(_ALIASES)}, @every 90s"
         )
     schedule = CronSchedule([parse_field(position, text) for position, text in enumerate(fields)], zone_of(timezone))
     if schedule.can_be_never and schedule.next(0) == NEVER:

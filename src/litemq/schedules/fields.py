@@ -35,27 +35,28 @@ class Field(NamedTuple):
 @lru_cache(maxsize=10_000)
 def parse_field(position: int, text: str) -> Field:
     """Parse the field at ``position``, or raise ``CronSyntaxError`` if ``text`` is invalid."""
+    allowed, where = _RANGES[position], f"{text!r} in the field of the {_NAMES[position]}"
+    least, most = allowed[0], allowed[-1]
     if _BY_CHANCE.match(text) or (position == DAY_OF_MONTH and "w" in text):
-        raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[position]}: H, R and W are not taken, say which times are meant")
+        raise CronSyntaxError(f"{where}: H, R and W are not taken, say which times are meant")
     if position in (DAY_OF_MONTH, MONTH) and _ZERO.search(text):  # croniter takes it for a 1
-        raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[position]}: choose 1 … {_RANGES[position][-1]}")
-    read = _with_sunday(text) if position == DAY_OF_WEEK else text
+        raise CronSyntaxError(f"{where}: choose 1 … {most}")
     fields = ["*"] * 6
-    fields[position] = read
+    fields[position] = _with_sunday(text) if position == DAY_OF_WEEK else text
     try:
         expanded, nth = croniter.expand(" ".join(fields), second_at_beginning=True)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):  # the first is what it says, the others slip through
-        least, most = _RANGES[position][0], _RANGES[position][-1]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):  # croniter documents only the first
         raise CronSyntaxError(
-            f"{text!r} in the field of the {_NAMES[position]} cannot be read: use *, {least} … {most}, names, a-b, a,b, and /step from 1 on"
+            f"{where} cannot be read: use *, {least} … {most}, names, a-b, a,b, and /step from 1 on",
         ) from None
     found = expanded[_CRONITER_POSITIONS[position]]
     is_any = found == ["*"]
-    numbers = tuple(_RANGES[position]) if is_any else tuple(sorted(each for each in found if isinstance(each, int)))
+    numbers = tuple(allowed) if is_any else tuple(sorted(each for each in found if isinstance(each, int)))
     has_last = not is_any and "l" in found
-    if any(number not in _RANGES[position] for number in numbers) or not (numbers or has_last):
-        raise CronSyntaxError(f"{text!r} in the field of the {_NAMES[position]}: choose {_RANGES[position][0]} … {_RANGES[position][-1]}")
-    pairs = frozenset((int(day), -1 if str(which) == "l" else int(which)) for day, several in nth.items() for which in several)
+    if any(number not in allowed for number in numbers) or not (numbers or has_last):
+        raise CronSyntaxError(f"{where}: choose {least} … {most}")
+    days = ((int(day), which) for day, several in nth.items() for which in several)
+    pairs = frozenset((day, -1 if str(which) == "l" else int(which)) for day, which in days)
     return Field(numbers, frozenset(numbers), is_any, text.startswith("*"), has_last, pairs)
 
 

@@ -22,7 +22,9 @@ class EverySchedule(NamedTuple):
 
     def next(self, after: int) -> int:
         """Return the first tick (ms) later than ``after``."""
-        return self.anchor if after < self.anchor else self.anchor + ((after - self.anchor) // self.every + 1) * self.every
+        if after < self.anchor:
+            return self.anchor
+        return self.anchor + ((after - self.anchor) // self.every + 1) * self.every
 
 
 def duration_ms(text: str) -> int:

@@ -20,7 +20,7 @@ _REMEMBERED: Final = 60 * DAY_SECONDS
 
 
 class Clock:
-    """A zone's clock. It caches its last ``offset``, which holds at least from ``begin`` to ``end``."""
+    """A zone's clock. It caches the last ``offset``, valid at least from ``begin`` to ``end``."""
 
     __slots__ = ("begin", "end", "offset", "zone")
 
@@ -32,7 +32,8 @@ class Clock:
         """Return the offset at ``second``: the time that the clock shows, minus the moment."""
         offset = _offset(self.zone, second)
         begin = second - 2 * DAY_SECONDS
-        if not self.begin <= begin < self.end and first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
+        known = self.begin <= begin < self.end
+        if not known and first_change(self.zone, begin, second, _offset(self.zone, begin)) is None:
             end = first_change(self.zone, second, second + _REMEMBERED, offset) or second + _REMEMBERED
             self.begin, self.end, self.offset = begin, end, offset
         return offset
@@ -50,7 +51,7 @@ def _offset(zone: tzinfo, second: int) -> int:
 
 
 def first_change(zone: tzinfo, begin: int, end: int, offset: int) -> int | None:
-    """Return the first moment in ``begin`` … ``end`` at which the zone's offset is not ``offset``."""
+    """Return the first moment in ``begin`` … ``end`` whose offset is not ``offset``."""
     while begin < end:
         until = min(begin + _PROBE, end)
         if _offset(zone, until) != offset:
@@ -70,7 +71,8 @@ def zone_of(timezone: str) -> tzinfo | None:
     try:
         zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise CronSyntaxError(f"timezone {timezone!r} is not known: use a name such as Asia/Shanghai, Europe/Berlin or UTC") from None
+        names = "Asia/Shanghai, Europe/Berlin or UTC"
+        raise CronSyntaxError(f"timezone {timezone!r} is not known: use a name such as {names}") from None
     return zone
 
 

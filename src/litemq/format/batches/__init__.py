@@ -1,4 +1,4 @@
-"""Whole batches of records: find them in a buffer, validate them, stamp them, group them by producer.
+"""Whole batches of records: find them in a buffer, validate, stamp and group them.
 
 Entry points: ``scan`` finds where records begin; ``check_batch`` and ``find_faults`` validate
 them; ``stamp_batch`` writes the broker's fields and ``queue_entries`` builds the queue entries;
